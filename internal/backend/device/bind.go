@@ -106,6 +106,35 @@ func (b *Binder) Constant(data []byte) Address {
 	return a
 }
 
+// Integers puts a list on the device as Constant does.
+func (b *Binder) Integers(values []int) Address {
+	list := make([]int32, len(values))
+	for i, v := range values {
+		list[i] = int32(v)
+	}
+	return b.Constant(Bytes(list))
+}
+
+// Frequencies are the radians per position of each pair that a node rotates: for short
+// texts, then for those longer than the model's context. Divisors that a file has are
+// read from the device.
+func (b *Binder) Frequencies(rope *graph.Node) []float64 {
+	a := rope.Attr.(graph.RopeAttr)
+	var factors []float32
+	if f := rope.In[2]; f != nil {
+		factors = b.ReadF32(f)
+	}
+	plain := a
+	plain.Stretch = 0
+	half := a.RotDim / 2
+	table := make([]float64, 2*half)
+	for i := range half {
+		table[i] = plain.Frequency(i, factors, 0)
+		table[half+i] = plain.Frequency(i, factors, a.Context+1)
+	}
+	return table
+}
+
 // ReadF32 copies a small weight or state back to the host.
 func (b *Binder) ReadF32(v *graph.Value) []float32 {
 	out := make([]float32, v.Shape.Len(b.Plan.Max))

@@ -84,6 +84,11 @@ func StoredAs(v *graph.Value, _ []*graph.Node) tensor.DType {
 	return tensor.F32
 }
 
+// RoomFor is how many bytes a device should have for a model of some bytes: weights,
+// activations and a cache take up to half as much again, and a run's buffers at least a
+// gigabyte.
+func RoomFor(model int64) int64 { return model + model/2 + 1<<30 }
+
 // Packed is a weight on a device.
 type Packed struct {
 	At    Address

@@ -43,6 +43,11 @@ type launch struct {
 	idle func(tensor.Bind) bool
 }
 
+// start enqueues the kernel for a run of some sizes.
+func (l *launch) start(drv driver, b tensor.Bind, o order) (event, error) {
+	return drv.launch(l.kernel, [2]int{l.groups[0].of(b) * l.lanes, l.groups[1].of(b)}, [2]int{l.lanes, 1}, o)
+}
+
 // binder turns the steps of a plan into launches. The first pass launches nothing: it
 // lists programs, which are then compiled in parallel.
 type binder struct {

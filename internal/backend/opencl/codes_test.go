@@ -68,7 +68,7 @@ func TestCodesOnADevice(t *testing.T) {
 		for _, k := range []int{32, 576, 992} {
 			if emulated {
 				c := codesCode(of, b.codesRoom(of, k), b.about.dots())
-				p, err := b.drv.build(source(c.units), plainOptions+strings.ReplaceAll(c.defines(), " -DDOT_KHR", ""))
+				p, err := b.drv.build(c.source(), plainOptions+strings.ReplaceAll(c.defines(), " -DDOT_KHR", ""))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -186,7 +186,7 @@ func TestSubgroupsOnADevice(t *testing.T) {
 	values[500] = 20
 	if b.about.subgroups() == "" {
 		for _, c := range []code{plain("k_sum_parts"), oneCode(tensor.F32, 1024)} {
-			p, err := b.drv.build(oneLane+source(c.units), plainOptions+" -DSUBGROUPS"+c.defines())
+			p, err := b.drv.build(oneLane+c.source(), plainOptions+" -DSUBGROUPS"+c.defines())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestHalvesOnADevice(t *testing.T) {
 		if !strings.Contains(code.options, " -DHALF=half") {
 			t.Fatalf("options %q of a device with halves", code.options)
 		}
-		p, err := b.drv.build(source(code.units), b.about.options()+strings.ReplaceAll(code.defines(), "HALF=half", "HALF=float"))
+		p, err := b.drv.build(code.source(), b.about.options()+strings.ReplaceAll(code.defines(), "HALF=half", "HALF=float"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -211,13 +211,12 @@ func (d description) skip() error {
 }
 
 // fits reports why a device is not taken for a model of some bytes unless somebody names
-// it. Weights, activations and a cache take up to half as much again, and a run's
-// buffers at least a gigabyte.
+// it.
 func (d description) fits(bytes int64) error {
 	if err := d.skip(); err != nil {
 		return err
 	}
-	if want := bytes + bytes/2 + 1<<30; want > d.Memory {
+	if want := device.RoomFor(bytes); want > d.Memory {
 		return fmt.Errorf("%w: a model of %d MiB wants about %d MiB, %s has %d MiB", ErrDevice, bytes>>20, want>>20, d.Name, d.Memory>>20)
 	}
 	return nil

@@ -111,8 +111,7 @@ func (e *exec) enqueue(b tensor.Bind) error {
 		if l.idle != nil && i < len(e.launches)-1 && l.idle(b) { // the last has the event
 			continue
 		}
-		global := [2]int{l.groups[0].of(b) * l.lanes, l.groups[1].of(b)}
-		if err := e.note(drv.launch(l.kernel, global, [2]int{l.lanes, 1}, e.last(run, i == len(e.launches)-1))); err != nil {
+		if err := e.note(l.start(drv, b, e.last(run, i == len(e.launches)-1))); err != nil {
 			return err
 		}
 		e.be.counts.launches.Add(1)
@@ -156,8 +155,9 @@ const spanGap = 4 << 10
 // spans are the parts of the IO arena, [begin, end), that travel in a run: few, since
 // neighbours travel together. Values come in the order of their offsets.
 func spans(values []device.Travels, b tensor.Bind, gap int64, to [][2]int64) [][2]int64 {
-	for _, t := range values {
-		bytes := int64(t.Rows.Size(b) * t.Bytes)
+	for i := range values {
+		t := &values[i]
+		bytes := t.Size(b)
 		if bytes == 0 {
 			continue
 		}

@@ -30,17 +30,10 @@ func (w *Work) pinned(bytes int64) ([]byte, error) {
 	return host, err
 }
 
-// runOnce enqueues the launches of the work, and waits for the last if it is asked to.
-func (w *Work) runOnce(wait bool) error {
-	for _, l := range w.exec.launches {
-		e, err := w.be.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: ended})
-		if err != nil {
-			return err
-		}
-		if wait {
-			err = w.be.drv.wait(e)
-		}
-		if err = firstOf(err, w.be.drv.forget(e)); err != nil {
+// launch runs the launches of the work, each to its end.
+func (w *Work) launch() error {
+	for i := range w.exec.launches {
+		if err := w.be.finish(w.exec.launches[i].start(w.be.drv, tensor.Bind{}, order{notice: ended})); err != nil {
 			return err
 		}
 	}
@@ -100,7 +93,7 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	if k.Failed != nil {
 		return nil, errors.Join(k.Failed, w.Close())
 	}
-	w.Run = func() error { return w.runOnce(true) }
+	w.Run = w.launch
 	return w, nil
 }
 
@@ -182,7 +175,7 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 		if onHost {
 			return b.finish(e, nil)
 		}
-		return firstOf(b.drv.forget(e), w.runOnce(true))
+		return firstOf(b.drv.forget(e), w.launch())
 	}
 	return w, nil
 }

@@ -57,12 +57,8 @@ func (b *Backend) merges() []plan.Merge {
 // one is a single row, with the norm before it and what makes queries, keys and
 // values of it.
 func (b *binder) one(p *device.Products) {
-	pairs := p.Cols(0)
-	if !p.Gated {
-		pairs = (p.Cols(0)+1)/2 + (p.Cols(1)+1)/2 + (p.Cols(2)+1)/2
-	}
 	// Teams grow until every unit has two groups.
-	units, team := b.be.about.Units, leastTeam
+	pairs, units, team := p.Pairs(), b.be.about.Units, leastTeam
 	for team < oneLanes && pairs*team < 2*units*oneLanes && p.K/8 >= 2*team {
 		team *= 2
 	}
@@ -97,7 +93,7 @@ func (b *binder) one(p *device.Products) {
 	arguments = append(arguments, each(func(i int) any { return turns[i].turns })...)
 	arguments = append(arguments, each(func(i int) any { return turns[i].rope })...)
 	arguments = append(arguments, each(func(i int) any { return p.Cols(i) })...)
-	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team, 1)
+	arguments = append(arguments, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, team)
 	many := min((pairs*team+oneLanes-1)/oneLanes, 8*units)
 	t := b.DType(p.Nodes[0].In[1])
 	c := oneCode(t, rowRoom(b.be.about, p.K))
@@ -109,7 +105,7 @@ func (b *binder) one(p *device.Products) {
 
 // oneCode are the kernels for rows of up to room values.
 func oneCode(t tensor.DType, room int) code {
-	c := typed(t, "common", "act", "turn", "row", "one")
+	c := typed(t, "common", "act", "turn", "one")
 	c.options += fmt.Sprintf(" -DROOM=%d", room)
 	return c
 }
@@ -117,7 +113,7 @@ func oneCode(t tensor.DType, room int) code {
 // codesCode are the kernels on integers, with an option that names how bytes are
 // multiplied.
 func codesCode(t tensor.DType, room int, dots string) code {
-	c := typed(t, "common", "act", "turn", "row", "codes", "one")
+	c := typed(t, "common", "act", "turn", "codes", "one")
 	c.options += fmt.Sprintf(" -DROOM=%d -DCODES%s", room, dots)
 	return c
 }
@@ -133,6 +129,5 @@ func (b *binder) turnOf(n *graph.Node) turn {
 	if n == nil {
 		return turn{}
 	}
-	a := n.Attr.(graph.RopeAttr)
-	return turn{a, b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n, a)}
+	return turn{n.Attr.(graph.RopeAttr), b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n)}
 }

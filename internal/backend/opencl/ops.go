@@ -151,26 +151,18 @@ func rows(kernel string) func(*binder, *graph.Node) {
 
 func bindRope(b *binder, n *graph.Node) {
 	a, x, y := n.Attr.(graph.RopeAttr), n.In[0], n.Out[0]
-	b.launch("k_rope", b.spread(x.Shape.Outer, a.RotDim/2), itemsOf, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(y), b.Value(x), b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n, a), a)
+	b.launch("k_rope", b.spread(x.Shape.Outer, a.RotDim/2), itemsOf, b.sizes, x.Shape.Outer, x.Shape.RowLen(), b.Value(y), b.Value(x), b.Value(n.In[1]), b.Value(n.In[3]), b.turns(n), a)
 }
 
 // turns are the turns per position of each pair, for short texts and for long
-// ones, as fractions of 64 bits. Divisors that a file has are read on the host.
-func (b *binder) turns(n *graph.Node, a graph.RopeAttr) address {
+// ones, as fractions of 64 bits.
+func (b *binder) turns(rope *graph.Node) address {
 	if b.At == 0 {
 		return 0
 	}
-	half := a.RotDim / 2
-	var factors []float32
-	if f := n.In[2]; f != nil {
-		factors = b.ReadF32(f)
-	}
-	plain := a
-	plain.Stretch = 0
-	table := make([]uint64, 2*half)
-	for i := range half {
-		table[i] = turnsOf(plain.Frequency(i, factors, 0))
-		table[half+i] = turnsOf(plain.Frequency(i, factors, a.Context+1))
+	var table []uint64
+	for _, f := range b.Frequencies(rope) {
+		table = append(table, turnsOf(f))
 	}
 	return b.Constant(device.Bytes(table))
 }

@@ -1,19 +1,16 @@
 package opencl
 
-import (
-	"hotpath/internal/backend/device"
-	"hotpath/internal/graph"
-)
+import "hotpath/internal/graph"
 
 func init() {
 	for name, bind := range map[string]func(*binder, *graph.Node){
 		"accumulate": func(b *binder, n *graph.Node) { b.each("k_accumulate", n.In[0], b.values(n.In)...) },
 		"buckets": func(b *binder, n *graph.Node) {
-			b.each("k_buckets", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.indices(n.Attr.(*graph.BucketsAttr).Of), n.In[0].Shape.RowLen())
+			b.each("k_buckets", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Integers(n.Attr.(*graph.BucketsAttr).Of), n.In[0].Shape.RowLen())
 		},
 		"buckets_grad": func(b *binder, n *graph.Node) {
 			of := n.Attr.(*graph.BucketsAttr).Of
-			b.each("k_buckets_grad", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.indices(of), len(of))
+			b.each("k_buckets_grad", n.Out[0], b.Value(n.Out[0]), b.Value(n.In[0]), b.Integers(of), len(of))
 		},
 		"columns":      elements("k_columns", width),
 		"columns_grad": elements("k_columns", width),
@@ -57,12 +54,3 @@ func init() {
 func width(n *graph.Node) any { return n.In[0].Shape.RowLen() }
 
 func beta(n *graph.Node) any { return n.Attr.(graph.PreferenceAttr).Beta }
-
-// indices keeps a list on the device.
-func (b *binder) indices(of []int) address {
-	list := make([]int32, len(of))
-	for i, v := range of {
-		list[i] = int32(v)
-	}
-	return b.Constant(device.Bytes(list))
-}

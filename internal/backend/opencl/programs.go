@@ -40,7 +40,7 @@ func (b *Backend) program(c code) (program, error) {
 // compile makes a program of a kept binary, or of its source. A compiler may refuse an
 // extension that the device names: then the program is compiled without extensions.
 func (b *Backend) compile(c code) (p program, err error) {
-	text := source(c.units)
+	text := c.source()
 	options := []string{b.about.options() + c.defines()}
 	if plain := plainOptions + c.defines(); plain != options[0] {
 		options = append(options, plain)

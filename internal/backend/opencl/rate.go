@@ -8,7 +8,7 @@ type Rates struct {
 	Bytes float64 // read from its memory per second
 }
 
-var rateCode = code{units: parts("common", "rate")}
+var rateCode = code{files: []string{"common", "rate"}}
 
 // Rates measures the device for some milliseconds.
 func (b *Backend) Rates() (r Rates, err error) {

@@ -16,7 +16,7 @@ const (
 	sampleLanes = 256
 )
 
-var sampleCode = code{units: parts("common", "sample")}
+var sampleCode = code{files: []string{"common", "sample"}}
 
 // Stages of a draw behind the search for the largest logit. A stage without needs is
 // always launched; the others where a row asks for them.

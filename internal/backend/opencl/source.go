@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,15 +13,12 @@ import (
 )
 
 //go:embed kernels/*.cl
-var files embed.FS
+var kernelFiles embed.FS
 
-// unit is a source file.
-type unit struct{ file string }
-
-// code is a program: units and the names that they are compiled with. Programs are
-// compiled when the first kernel of them is wanted.
+// code is a program: files of kernels/, joined in their order, and the names that they
+// are compiled with. Programs are compiled when the first kernel of them is wanted.
 type code struct {
-	units   []unit
+	files   []string
 	options string
 	slabs   int // that kernels take; 0: one
 }
@@ -41,8 +39,8 @@ var kernelName = regexp.MustCompile(`(?m)^KERNEL(?:_OF\(\w+\))? (k_\w+)\(`)
 var plains = sync.OnceValue(func() map[string]code {
 	out := map[string]code{}
 	for file, before := range plainFiles {
-		c := code{units: parts(append(before, file)...)}
-		for _, m := range kernelName.FindAllStringSubmatch(text(c.units[len(c.units)-1]), -1) {
+		c := code{files: append(slices.Clone(before), file)}
+		for _, m := range kernelName.FindAllStringSubmatch(text(file), -1) {
 			out[m[1]] = c
 		}
 	}
@@ -58,38 +56,30 @@ func plain(kernel string) code {
 	return c
 }
 
-// parts are files without names of their own.
-func parts(names ...string) (out []unit) {
-	for _, n := range names {
-		out = append(out, unit{file: n + ".cl"})
-	}
-	return out
-}
-
 // typed are kernels for matrices of a type.
-func typed(t tensor.DType, names ...string) code {
-	return code{units: parts(names...), options: fmt.Sprintf(" -DTYPE=%d", int(t))}
+func typed(t tensor.DType, files ...string) code {
+	return code{files: files, options: fmt.Sprintf(" -DTYPE=%d", int(t))}
 }
 
 // key tells programs apart.
-func (c code) key() string { return c.units[len(c.units)-1].file + c.defines() }
+func (c code) key() string { return c.files[len(c.files)-1] + c.defines() }
 
 // defines are the options of the program beside those of the device.
 func (c code) defines() string { return c.options + fmt.Sprintf(" -DSLAB_COUNT=%d", max(1, c.slabs)) }
 
 // source joins files. Lines are numbered as in each file, so that errors of a
 // compiler tell where they are.
-func source(units []unit) string {
+func (c code) source() string {
 	var b strings.Builder
-	for _, u := range units {
-		fmt.Fprintf(&b, "#line 1 \"%s\"\n%s", u.file, text(u))
+	for _, f := range c.files {
+		fmt.Fprintf(&b, "#line 1 \"%s.cl\"\n%s", f, text(f))
 	}
 	return b.String()
 }
 
 // text is what a file holds.
-func text(u unit) string {
-	t, err := files.ReadFile("kernels/" + u.file)
+func text(file string) string {
+	t, err := kernelFiles.ReadFile("kernels/" + file + ".cl")
 	if err != nil {
 		panic(err) // it is embedded
 	}

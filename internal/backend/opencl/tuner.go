@@ -63,7 +63,7 @@ func newTuner(folder string, d description, half bool) *tuner {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %d %d %v %v\n", d.Name, d.Driver, d.Version, d.Units, d.Local, tiles, half)
 	for _, c := range tiles {
-		io.WriteString(h, source(c.code(tensor.F32, false, false).units))
+		io.WriteString(h, c.code(tensor.F32, false, false).source())
 	}
 	t.file = filepath.Join(folder, fmt.Sprintf("opencl-tiles-%x.json", h.Sum(nil)[:8]))
 	f, err := os.Open(t.file)
@@ -222,7 +222,7 @@ func (b *Backend) timedAgainst(k *binder, other int64) (best int64, err error) {
 	}
 	l := k.exec.launches[0]
 	for run := range 1 + tuneRuns {
-		e, err := b.drv.launch(l.kernel, [2]int{l.groups[0].of(tensor.Bind{}) * l.lanes, l.groups[1].of(tensor.Bind{})}, [2]int{l.lanes, 1}, order{notice: timed})
+		e, err := l.start(b.drv, tensor.Bind{}, order{notice: timed})
 		if err != nil {
 			return 0, err
 		}

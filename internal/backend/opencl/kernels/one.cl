@@ -8,6 +8,39 @@
 
 #define ONE_LANES 128
 
+// Puts the norm of x[k] + add[k], or x itself, into xs[k]. The first group writes x + add
+// to sum[k], where somebody reads it. nw[k] and nb[k] are the norm's weight and bias. norm is
+// 0: none, 1: RMS, 2: layer. part has a place per lane.
+void norm_row(L float *xs, L float *part, G const float *x, G const float *add, G float *sum, G const float *nw, G const float *nb, int k, int norm, float eps, float offset) {
+  int lane = LANE;
+  if (norm) {
+    float4 nws = 4 * lane < k ? *(G const float4 *)(nw + 4 * lane) : (float4)(0);
+    float mean = 0, sq = 0;
+    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+      float4 v = *(G const float4 *)(x + i);
+      if (add) v += *(G const float4 *)(add + i);
+      if (sum && GROUP == 0) *(G float4 *)(sum + i) = v;
+      *(L float4 *)(xs + i) = v;
+      mean += v.x + v.y + (v.z + v.w);
+      sq += dot(v, v);
+    }
+    if (norm == 2) {
+      mean = group_sum(mean, part) / k, sq = 0;
+      for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+        float4 v = *(L float4 *)(xs + i) - mean;
+        sq += dot(v, v);
+      }
+    } else mean = 0;
+    float scale = 1 / sqrt(group_sum(sq, part) / k + eps);
+    for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) {
+      float4 v = (*(L float4 *)(xs + i) - mean) * scale * ((i == 4 * lane ? nws : *(G const float4 *)(nw + i)) + offset);
+      *(L float4 *)(xs + i) = nb ? v + *(G const float4 *)(nb + i) : v;
+    }
+  } else
+    for (int i = lane; i < k; i += ONE_LANES) xs[i] = x[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
 // Pair is two rows of the matrix of a part. turn is which pair of its head rotates,
 // -1: none.
 typedef struct {
@@ -55,7 +88,7 @@ typedef float8 Sum;
 #define OF(part, name) (part == 0 ? name##0 : part == 1 ? name##1 : name##2)
 
 // One is what k_one takes, in one argument: each costs the host time per launch. The
-// first line and norm are as norm_row takes them: x[k], add[adds,k], sum[k]. w are matrices
+// first line and norm are as norm_row takes them: x[k], add[k], sum[k]. w are matrices
 // [n,k], y results [n], absent where they go into a cache. kv is the type of the caches,
 // F32 or F16. team is the number of lanes per pair.
 typedef struct {
@@ -67,7 +100,7 @@ typedef struct {
   Turn t0, t1, t2;
   int n0, n1, n2, k, glu, kind, norm;
   float eps, offset;
-  int kv, team, adds;
+  int kv, team;
 } One;
 #define FROM(type, name) u64 name##_place = o.name##_place; AT(type, name)
 
@@ -102,7 +135,7 @@ KERNEL_OF(ONE_LANES) k_one(SLABS, One o) {
   float2 turn = (float2)(0);
   if (mine.turn >= 0 && lane < teams) turn = angle(OF(mine.part, t), OF(mine.part, freqs), OF(mine.part, pos), OF(mine.part, length), 0, mine.turn);
   u64 slot = slots ? slots[0] : 0;
-  norm_row(xs, part, ONE_LANES, x, add, o.adds, sum, nw, nb, k, norm, eps, offset);
+  norm_row(xs, part, x, add, sum, nw, nb, k, norm, eps, offset);
 #ifdef CODES
   for (int i = 4 * lane; i < k; i += 4 * ONE_LANES) put_codes(codes, xs, i);
   barrier(CLK_LOCAL_MEM_FENCE);
