@@ -17,7 +17,7 @@ import (
 // packages in its folder. A package imports ours only from lower layers and from its
 // own group, see inside. A new group needs a row here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/builtin"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/student", "hotpath/internal/builtin"},
 	{"hotpath/internal/atomicfile", "hotpath/internal/experiment"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -57,7 +57,7 @@ var inside = map[string][][]string{
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
 	"hotpath/internal/builtin":    {},
-	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats"},
+	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats", "hotpath/internal/student"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
 	"hotpath/internal/lockfile":   {},
@@ -68,8 +68,9 @@ var closed = map[string][]string{
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},
 	"hotpath/internal/stats":      {},
+	"hotpath/internal/student":    {},
 	"hotpath/internal/limit":      {},
-	"hotpath/internal/experiment": {"hotpath/internal/stats"},
+	"hotpath/internal/experiment": {"hotpath/internal/stats", "hotpath/internal/student"},
 }
 
 // only lists packages that may be imported only by these packages: a program that

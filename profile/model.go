@@ -283,7 +283,8 @@ type StepStats struct {
 	Floor int64 `json:"floor_ns"` // max(FLOPs/peak, bytes/bandwidth); 0 where no ceiling is known
 	Lost  int64 `json:"lost_ns"`  // Clock − OffClock − Floor; 0 where no ceiling is known
 	// LostLow and LostHigh hold what another recording of the same build loses, with
-	// about 95 per cent; both 0 where no ceilings were sampled.
+	// about 95 per cent: 0 to all of the time if there are too few runs to know. Both
+	// are 0 if no ceilings were sampled.
 	LostLow  int64 `json:"lost_low_ns,omitempty"`
 	LostHigh int64 `json:"lost_high_ns,omitempty"`
 	// FloorLow and FloorHigh are the floor at the highest and at the lowest of the

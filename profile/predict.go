@@ -3,6 +3,8 @@ package profile
 import (
 	"math"
 	"slices"
+
+	"hotpath/internal/student"
 )
 
 // The interval of lost time holds what another recording of the same build loses, on
@@ -12,22 +14,13 @@ import (
 // apart, and how far runs lie apart, in time on a processor for the same work.
 
 // predicted is half the width of the interval that holds one more value of a normal
-// distribution with 95 per cent.
+// distribution with 95 per cent. n values gave the deviation, with so many degrees of
+// freedom. It is infinite without a degree of freedom: nothing is known.
 func predicted(deviation, n, freedom float64) float64 {
 	if freedom <= 0 {
-		return 0
+		return math.Inf(1)
 	}
-	return student95(freedom) * deviation * math.Sqrt(1+1/n)
-}
-
-// student95 is the quantile of Student's distribution that holds 95 per cent on both
-// sides, by the first terms of its expansion about the normal one: from 2 degrees of
-// freedom on it is good to 3 per cent.
-func student95(freedom float64) float64 {
-	const z = 1.959964
-	const z3, z5, z7 = z * z * z, z * z * z * z * z, z * z * z * z * z * z * z
-	f := 1 / freedom
-	return z + f*((z3+z)/4+f*((5*z5+16*z3+3*z)/96+f*(3*z7+19*z5+17*z3-15*z)/384))
+	return student.Quantile(0.05, freedom) * deviation * math.Sqrt(1+1/n)
 }
 
 // moves is predicted for the logarithm of the ceiling.
@@ -48,7 +41,7 @@ func (s *ProbeStats) moves() float64 {
 // c measures. Small runs take longer for it, so that is taken off first.
 func (s *RunSamples) moves(p *Plan, c Ceilings) float64 {
 	if s == nil {
-		return 0
+		return math.Inf(1)
 	}
 	var x, y []float64
 	for j := range s.Wall {
@@ -62,25 +55,38 @@ func (s *RunSamples) moves(p *Plan, c Ceilings) float64 {
 			x, y = append(x, math.Log(float64(max(1, s.Tokens[j])))), append(y, math.Log(time/work))
 		}
 	}
-	n := float64(len(y))
-	return predicted(spread(residuals(x, y)), n, n-2)
+	off, freedom := residuals(x, y)
+	return predicted(deviation(off, freedom), float64(len(y)), freedom)
 }
 
-// spread is a standard deviation from the median distance to 0: the first runs, which
-// touch their memory, do not move it.
-func spread(v []float64) float64 {
-	if len(v) == 0 {
+// fewRuns is up to how many values deviation uses all of them.
+const fewRuns = 12
+
+// deviation is the standard deviation of residuals. Of many values it is their median
+// distance to 0: the first runs, which touch their memory, do not move it. Of few
+// values the median varies so much that intervals would be too narrow.
+func deviation(v []float64, freedom float64) float64 {
+	if freedom <= 0 {
 		return 0
+	}
+	n := float64(len(v))
+	if len(v) <= fewRuns {
+		var squares float64
+		for _, x := range v {
+			squares += x * x
+		}
+		return math.Sqrt(squares / freedom)
 	}
 	for i := range v {
 		v[i] = math.Abs(v[i])
 	}
 	slices.Sort(v)
-	return 1.4826 * v[len(v)/2]
+	return 1.4826 * v[len(v)/2] * math.Sqrt(n/freedom)
 }
 
-// residuals are the distances of y from its line of least squares over x.
-func residuals(x, y []float64) []float64 {
+// residuals are the distances of y from its line of least squares over x, or from its
+// mean if x does not vary, with their degrees of freedom.
+func residuals(x, y []float64) (off []float64, freedom float64) {
 	var mx, my, xx, xy float64
 	n := float64(len(x))
 	for i := range x {
@@ -92,14 +98,16 @@ func residuals(x, y []float64) []float64 {
 		xy += (x[i] - mx) * (y[i] - my)
 	}
 	slope := 0.0
+	freedom = n - 1
 	if xx > 1e-9 {
 		slope = xy / xx
+		freedom = n - 2
 	}
-	out := make([]float64, len(x))
+	off = make([]float64, len(x))
 	for i := range x {
-		out[i] = y[i] - my - slope*(x[i]-mx)
+		off[i] = y[i] - my - slope*(x[i]-mx)
 	}
-	return out
+	return off, freedom
 }
 
 // valueAt is the value of sample i in what may be collapsed.
@@ -110,15 +118,19 @@ func valueAt(v []int64, i int) int64 {
 	return v[i]
 }
 
-// predict fills the interval of the step's lost time. moved is how far runs move.
+// predict fills the interval of the step's lost time. moved is how far runs move. If
+// that is infinite, the interval is from 0 to all of the step's time.
 func (r *roofline) predict(st *StepStats, w *work, moved float64) {
 	bound := func(sign float64) int64 {
-		floor := r.floor(w, func(s *ProbeStats) float64 { return s.Median * math.Exp(-sign*r.moves[s]) }, false)
+		if st.Floor == 0 {
+			return st.Clock - st.OffClock
+		}
 		apart := 0.0 // of logarithms
-		if st.Floor > 0 && floor > 0 {
+		if floor := r.floor(w, func(s *ProbeStats) float64 { return s.Median * math.Exp(-sign*r.moves[s]) }, false); floor > 0 {
 			apart = math.Log(floor / float64(st.Floor))
 		}
-		return st.Clock - st.OffClock - int64(float64(st.Floor)*math.Exp(sign*math.Hypot(apart, moved)))
+		floor := float64(st.Floor) * math.Exp(sign*math.Hypot(apart, moved))
+		return st.Clock - st.OffClock - int64(min(floor, math.MaxInt64/2))
 	}
 	st.LostLow, st.LostHigh = min(st.Lost, max(0, bound(1))), max(st.Lost, bound(-1))
 }

@@ -6,11 +6,59 @@ import (
 	"testing"
 )
 
-// Values from tables of Student's distribution.
-func TestStudent95(t *testing.T) {
-	for _, c := range []struct{ freedom, t float64 }{{2, 4.303}, {3, 3.182}, {4, 2.776}, {8, 2.306}, {30, 2.042}, {1000, 1.962}} {
-		if got := student95(c.freedom); math.Abs(got/c.t-1) > 0.035 {
-			t.Errorf("%v at %v degrees of freedom, expected %v", got, c.freedom, c.t)
+// The interval holds the next run with 95 per cent, however few runs there are, whether
+// they are of one size or of several.
+func TestPredictedHoldsTheNextRun(t *testing.T) {
+	const trials, noise = 4000, 0.05
+	plan := &Plan{Steps: []Step{{Class: "f32"}}}
+	ceilings := Ceilings{FLOPs: 1e12}
+	for _, sizes := range []int{1, 100} {
+		for _, runs := range []int{2, 3, 4, 5, 8, 12, 13, 20, 60} {
+			rng := rand.New(rand.NewPCG(uint64(runs), uint64(sizes)))
+			if sizes > 1 && runs == 2 {
+				continue // the line through two points
+			}
+			held := 0
+			for range trials {
+				s := &RunSamples{Steps: make([]StepSamples, 1)}
+				var usual, size float64
+				for range runs {
+					tokens := 100 + rng.IntN(sizes)
+					log := rng.NormFloat64() * noise
+					usual, size = usual+log/float64(runs), size+math.Log(float64(tokens))/float64(runs)
+					s.Wall, s.Tokens = append(s.Wall, 1), append(s.Tokens, int64(tokens))
+					s.Steps[0].Compute = append(s.Steps[0].Compute, int64(1e9*float64(tokens)*math.Exp(log)))
+					s.Steps[0].FLOPs, s.Steps[0].Bytes = append(s.Steps[0].FLOPs, int64(tokens)*1e6), append(s.Steps[0].Bytes, 0)
+				}
+				if next := rng.NormFloat64() * noise; math.Abs(next-usual) <= s.moves(plan, ceilings) {
+					held++
+				}
+			}
+			t.Logf("%d runs of %d sizes: %.1f %%", runs, sizes, 100*float64(held)/trials)
+			if share := float64(held) / trials; share < 0.93 || share > 0.975 {
+				t.Errorf("%d runs of %d sizes: the interval holds the next run in %.1f %%, expected about 95", runs, sizes, 100*share)
+			}
+		}
+	}
+}
+
+// If runs tell nothing of how far they move, all of the time may be lost.
+func TestTooFewRunsToPredict(t *testing.T) {
+	plan, ceilings := &Plan{Steps: []Step{{Class: "f32"}}}, Ceilings{FLOPs: 1e12}
+	one := &RunSamples{Wall: []int64{5}, Tokens: []int64{1}, Steps: []StepSamples{{Compute: []int64{5}, FLOPs: []int64{1}, Bytes: []int64{1}}}}
+	two := &RunSamples{Wall: []int64{5, 9}, Tokens: []int64{1, 2}, Steps: []StepSamples{{Compute: []int64{5, 9}, FLOPs: []int64{1, 2}, Bytes: []int64{1}}}}
+	for name, s := range map[string]*RunSamples{"no samples": nil, "one run": one, "two runs of different sizes": two} {
+		moved := s.moves(plan, ceilings)
+		ceiling := ProbeStats{Median: 1e9}
+		roof := &roofline{lanes: 1, flops: map[string]*ProbeStats{"f32": &ceiling}, reads: []*ProbeStats{&ceiling}, moves: map[*ProbeStats]float64{&ceiling: 0.1}}
+		st := StepStats{Clock: 100, OffClock: 10, Floor: 40, Lost: 50}
+		roof.predict(&st, &work{class: "f32", flops: 40}, moved)
+		if !math.IsInf(moved, 1) || st.LostLow != 0 || st.LostHigh != 90 {
+			t.Errorf("%s: runs move by %v, lost time from %d to %d, expected 0 to 90", name, moved, st.LostLow, st.LostHigh)
+		}
+		st = StepStats{Clock: 100, OffClock: 10, Lost: 90} // no work is known
+		if roof.predict(&st, &work{class: "f32"}, moved); st.LostLow != 90 || st.LostHigh != 90 {
+			t.Errorf("%s: lost time without work from %d to %d, expected 90", name, st.LostLow, st.LostHigh)
 		}
 	}
 }

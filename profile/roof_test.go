@@ -15,8 +15,9 @@ func putSamples(rec *Recorder, probe Probe, rates ...float64) {
 }
 
 // roofed is a recording of one lane with sampled ceilings: a product of weights, a
-// norm of values that lie in the nearest cache, and one that is too fast.
-func roofed(t *testing.T) *Profile {
+// norm of values that lie in the nearest cache, and one that is too fast. All runs
+// take the same time.
+func roofed(t *testing.T, runs int) *Profile {
 	rec := NewRecorder(Options{})
 	rec.SetFacts(Facts{Threads: 1})
 	putSamples(rec, Probe{Class: "f32"}, 50e9, 100e9, 200e9)
@@ -27,19 +28,23 @@ func roofed(t *testing.T) *Profile {
 		{ID: 1, Name: "norm", Op: "norm"},
 		{ID: 2, Name: "wonder", Op: "norm"},
 	}})
-	r := h.Acquire()
-	l := &r.Lanes[0]
-	r.Start, r.End, l.Wake, l.Done = 1000, 40_000_000, 1000, 40_000_000
-	at := r.Start
-	for s, took := range []int64{30_000_000, 20_000, 1_000} {
-		l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
-		at += took
-	}
-	r.Costs[0] = Cost{FLOPs: 1_000_000, Bytes: 100_000_000}
-	r.Costs[1] = Cost{FLOPs: 1, Bytes: 1_000_000} // 10 us from L2, 100 us from memory
-	r.Costs[2] = Cost{FLOPs: 1, Bytes: 1_000_000}
-	if err := h.Release(r); err != nil {
-		t.Fatal(err)
+	for i := range int64(runs) {
+		r := h.Acquire()
+		l := &r.Lanes[0]
+		r.Start = 1000 + i*40_000_000
+		r.End = r.Start + 39_999_000
+		l.Wake, l.Done = r.Start, r.End
+		at := r.Start
+		for s, took := range []int64{30_000_000, 20_000, 1_000} {
+			l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+			at += took
+		}
+		r.Costs[0] = Cost{FLOPs: 1_000_000, Bytes: 100_000_000}
+		r.Costs[1] = Cost{FLOPs: 1, Bytes: 1_000_000} // 10 us from L2, 100 us from memory
+		r.Costs[2] = Cost{FLOPs: 1, Bytes: 1_000_000}
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := rec.Snapshot()
 	if err := rec.Err(); err != nil {
@@ -51,7 +56,7 @@ func roofed(t *testing.T) *Profile {
 // Lost time has the interval of the ceilings, values are held against the memory that
 // they lie in, and the parts add up to the clock.
 func TestSampledRoofline(t *testing.T) {
-	p := roofed(t)
+	p := roofed(t, 1)
 	product, norm := &p.Plans[0].Stats[0], &p.Plans[0].Stats[1]
 	for _, c := range []struct {
 		name      string
@@ -85,13 +90,26 @@ func TestSampledRoofline(t *testing.T) {
 	if err := Readers.Text(&text, again); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (0.000 to 29.645)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
+	for _, want := range []string{"CEILINGS", "LOST TIME", "20.000 (0.000 to 30.000)", "contradiction: wonder of p took 0.001 ms, the roofline allows 0.010 to 0.010"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
 	if got := p.Contradictions(); len(got) != 1 {
 		t.Errorf("contradictions %q, expected the one step that is too fast", got)
+	}
+}
+
+// The interval of lost time is narrower with more runs, and holds the lost time.
+func TestIntervalOfLostTimeNarrows(t *testing.T) {
+	wide := int64(30_000_000) // of one run: all of its time
+	for _, runs := range []int{1, 3} {
+		st := roofed(t, runs).Plans[0].Stats[1]
+		low, high := st.LostLow/int64(runs), st.LostHigh/int64(runs)
+		if !(low <= st.Lost && st.Lost <= st.LostHigh) || high-low >= wide {
+			t.Errorf("%d runs: lost %d (%d to %d) a run, expected an interval below %d", runs, st.Lost, low, high, wide)
+		}
+		wide = high - low
 	}
 }
 

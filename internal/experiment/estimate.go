@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"hotpath/internal/stats"
+	"hotpath/internal/student"
 )
 
 // Estimate is a quantity with its 95 per cent confidence interval.
@@ -67,12 +68,12 @@ func Mean(values []float64) Estimate {
 		}
 		return center(sample)
 	})
-	tail := normalTail(math.Sqrt(float64(n)/float64(n-1)) * student(n-1))
+	tail := normalTail(math.Sqrt(float64(n)/float64(n-1)) * student95(n-1))
 	at := tail * float64(resamples-1)
 	e.Low, e.High = stats.Rank(means, at), stats.Rank(means, float64(resamples-1)-at)
 	// With few values the extremes of the resamples are the values themselves. The
 	// interval is never narrower than Student's.
-	if half := student(n-1) * trimmedError(values); n < 10 {
+	if half := student95(n-1) * trimmedError(values); n < 10 {
 		e.Low, e.High = min(e.Low, e.Mid-half), max(e.High, e.Mid+half)
 	}
 	return e
@@ -81,20 +82,8 @@ func Mean(values []float64) Estimate {
 // normalTail is the probability beyond x standard deviations on one side.
 func normalTail(x float64) float64 { return 0.5 * math.Erfc(x/math.Sqrt2) }
 
-// students are the 97.5 per cent quantiles of Student's distribution by degrees
-// of freedom from 1 on.
-var students = []float64{
-	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-	2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-	2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-}
-
-func student(freedom int) float64 {
-	if freedom <= len(students) {
-		return students[freedom-1]
-	}
-	return 1.96 + 2.46/float64(freedom) // within 0.003 from 30 on
-}
+// student95 is the quantile of Student's distribution that holds 95 per cent.
+func student95(freedom int) float64 { return student.Quantile(0.05, float64(freedom)) }
 
 // trimmedError is the standard error of a trimmed mean, from the winsorized
 // variance.

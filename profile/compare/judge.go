@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"hotpath/internal/stats"
+	"hotpath/internal/student"
 )
 
 // How differences are separated from noise.
@@ -237,7 +238,7 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			doubt[l] = medianVariance * luck[l].others() / float64(e.votes[l]-1)
 			s := e.within(m, e.shifts[l][m])
 			s.variance += luck[l].others() / float64(e.votes[l])
-			if enough && studentTail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
+			if enough && student.Tail(s.mid/math.Sqrt(s.variance), s.freedom) < falseAlarms {
 				to[m] = growth(s.mid)
 			}
 		}
@@ -309,14 +310,14 @@ func (c *Change) measure(s shiftOf, floor float64, percent func(float64) float64
 	if !enough {
 		return
 	}
-	c.Noise = min(mostNoise, percent(floor+studentQuantile(falseAlarms, s.freedom)*deviation))
-	half := math.Hypot(studentQuantile(0.05, s.freedom)*deviation, floor)
+	c.Noise = min(mostNoise, percent(floor+student.Quantile(falseAlarms, s.freedom)*deviation))
+	half := math.Hypot(student.Quantile(0.05, s.freedom)*deviation, floor)
 	low, high := percent(s.mid-half), min(max(mostNoise, c.Percent), percent(s.mid+half))
 	c.Low, c.High = &low, &high
 	if beyond := math.Abs(s.mid) - floor; beyond > 0 {
 		c.P = 0
 		if deviation > 0 {
-			c.P = studentTail(beyond/deviation, s.freedom)
+			c.P = student.Tail(beyond/deviation, s.freedom)
 		}
 	}
 }

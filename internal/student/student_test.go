@@ -1,0 +1,28 @@
+package student
+
+import (
+	"math"
+	"testing"
+)
+
+// Values from tables of Student's distribution, two-sided.
+func TestTables(t *testing.T) {
+	for _, c := range []struct{ freedom, p, t float64 }{
+		{1, 0.05, 12.7062}, {2, 0.05, 4.30265}, {3, 0.05, 3.18245}, {4, 0.05, 2.77645}, {5, 0.05, 2.57058}, {8, 0.05, 2.30600}, {30, 0.05, 2.04227}, {1000, 0.05, 1.96234},
+		{1, 0.01, 63.6567}, {5, 0.01, 4.03214}, {10, 0.01, 3.16927}, {30, 0.001, 3.64596}, {2, 0.0001, 99.9925},
+	} {
+		if got := Quantile(c.p, c.freedom); math.Abs(got/c.t-1) > 1e-5 {
+			t.Errorf("t of %v at %v degrees of freedom is %v, expected %v", c.p, c.freedom, got, c.t)
+		}
+		if got := Tail(c.t, c.freedom); math.Abs(got/c.p-1) > 1e-4 {
+			t.Errorf("beyond %v at %v degrees of freedom lies %v, expected %v", c.t, c.freedom, got, c.p)
+		}
+	}
+}
+
+// Without a degree of freedom nothing is known.
+func TestNoFreedom(t *testing.T) {
+	if q, p := Quantile(0.05, 0), Tail(100, 0); !math.IsInf(q, 1) || p != 1 {
+		t.Errorf("quantile %v and tail %v, expected infinity and 1", q, p)
+	}
+}
