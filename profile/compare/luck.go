@@ -9,6 +9,7 @@ import (
 // luck is how far rows of one level move apart without a cause, in one measure.
 type luck struct {
 	repeated bool
+	joint    bool      // the rows still contain what they have in common
 	rows     []int     // of the evidence
 	squares  []float64 // [row]: squared distance beyond the noise of blocks, or variance over recordings
 	freedom  float64   // of one row's variance
@@ -27,6 +28,7 @@ func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 	}
 	for l := range out {
 		out[l].repeated = repeated
+		out[l].joint = e.votes[level(l).common()] < fewVotes
 	}
 	for i := range e.rows {
 		r, s := &e.rows[i], shifts[i]
@@ -96,5 +98,9 @@ func (l *luck) moderated(s shiftOf, row int) shiftOf {
 	if s.variance > strange(s.freedom)*v {
 		return s // a row that strays much further than the others is judged by itself
 	}
-	return shiftOf{s.mid, (prior*v + s.freedom*s.variance) / (prior + s.freedom), prior + s.freedom}
+	variance := (prior*v + s.freedom*s.variance) / (prior + s.freedom)
+	if l.joint { // what the machine did is in all of them: together they know it no better than one
+		return shiftOf{s.mid, variance, s.freedom}
+	}
+	return shiftOf{s.mid, variance, prior + s.freedom}
 }
