@@ -94,9 +94,11 @@ func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
 
 // Probed records a sample that was due. rate is per second and lane, 0 if there
 // is none. began is the time at which sampling began, and ready when its memory was
-// prepared, which takes long for the first sample alone.
+// prepared, which takes long for the first sample alone. Both are later than they were
+// by the time without a processor, which is estimated and may be too long.
 func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
 	now := Now()
+	began, ready = min(began, now), min(ready, now)
 	p := &r.probes
 	p.mu.Lock()
 	defer p.mu.Unlock()
