@@ -146,6 +146,15 @@ func TestCompareAcrossBatches(t *testing.T) {
 	if different > 1 {
 		t.Errorf("%d of %d differ by their batches alone", different, trials)
 	}
+	// One batch of 150 is cut in two: less than a per cent more runs read the weights.
+	whole := make([]int, 150)
+	for i := range whole {
+		whole[i] = simTokens
+	}
+	cut := append(slices.Clone(whole[1:]), simTokens/2, simTokens/2)
+	for _, d := range compare(t, []*profile.Profile{m.recordSizes(rng, whole, asIs)}, []*profile.Profile{m.recordSizes(rng, cut, asIs)}).Different() {
+		t.Errorf("one batch was cut in two: %s: %s", d.Name, d.Verdict)
+	}
 	// Attention of one side lies in another plan: the texts are the same.
 	a, b := m.record(rng, 40, asIs), m.record(rng, 40, asIs)
 	for _, p := range []*profile.Profile{a, b} {

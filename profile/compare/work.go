@@ -44,8 +44,9 @@ func countedWork(a, b map[string]*side) workCount {
 			if k == 0 {
 				o = b[id]
 			}
-			w.rebatched = w.rebatched || o == nil || apartBy(float64(s.runs)/float64(len(s.recs)), float64(o.runs)/float64(len(o.recs)), 0.01) ||
-				apartBy(float64(s.tokens)/float64(len(s.recs)), float64(o.tokens)/float64(len(o.recs)), 0.01)
+			// Each run reads the weights once, so bytes differ by as much as runs do.
+			w.rebatched = w.rebatched || o == nil || apartBy(float64(s.runs)/float64(len(s.recs)), float64(o.runs)/float64(len(o.recs)), leastWork) ||
+				apartBy(float64(s.tokens)/float64(len(s.recs)), float64(o.tokens)/float64(len(o.recs)), leastWork)
 		}
 	}
 	return out
