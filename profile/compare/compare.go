@@ -107,6 +107,7 @@ type Diff struct {
 	nodes  []string // ops of the graph's nodes in it
 	a, b   []int    // steps on each side
 	waited float64  // of Before
+	points bool     // the changes are in points of a run's time
 	base   float64  // nanoseconds per run that the changes are of
 	tested bool     // the changes are known
 	// tailOver is A's p95 over its mean.
@@ -189,6 +190,7 @@ type PlanDiff struct {
 	Steps  []Diff   `json:"steps"`
 	Kinds  []Diff   `json:"kinds"`
 	Layers []Diff   `json:"layers"`
+	Waits  []Diff   `json:"waits"` // parts of Wait: at barriers, by place
 	// Shift is the common change of the rows of ops and steps that was found to be
 	// real, in per cent and by measure. LayerShift is the same for layers. 0: no
 	// common change was found.
@@ -228,7 +230,7 @@ func (c *Comparison) Different() []*Diff {
 	var out, totals []*Diff
 	for i := range c.Plans {
 		p := &c.Plans[i]
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
+		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
 			for k := range rows {
 				if rows[k].Changed() {
 					out = append(out, &rows[k])
@@ -288,7 +290,11 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 		return mid, mid - math.Sqrt(below), mid + math.Sqrt(above)
 	}
 	for _, rows := range [][]Diff{p.Steps, p.Layers, p.Kinds} {
-		if m, l, h := sum(rows, []Diff{p.Common, p.Wait}); math.Abs(m) >= math.Abs(mid) {
+		wait := []Diff{p.Wait}
+		if !p.Wait.Changed() {
+			wait = p.Waits
+		}
+		if m, l, h := sum(rows, []Diff{p.Common}, wait); math.Abs(m) >= math.Abs(mid) {
 			mid, low, high = m, l, h
 		}
 	}

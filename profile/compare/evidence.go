@@ -14,6 +14,7 @@ type evidence struct {
 	rows   []evidenceRow
 	shifts [levels]blockValues // what the rows of a level have in common
 	wait   blockValues
+	waits  []blockValues // [PlanDiff.Waits]
 	total  blockValues
 	votes  [levels]int // rows of a level that said what they have in common
 	// paired recordings were made in turn, the k-th of A beside the k-th of B.
@@ -89,6 +90,13 @@ func (d *PlanDiff) sample(a, b *side) {
 	}
 	timed(&e.total, func(_ int, rec *recording, size sizeEffect) rowSample { return rec.wallRow(a, size) })
 	take(&e.wait, func(i int, r *recording) [measures][]float64 { return r.waits(len(sides[i].plan.Lanes), per[i]) })
+	e.waits = make([]blockValues, len(d.Waits))
+	for k := range d.Waits {
+		steps := [2][]int{d.Waits[k].a, d.Waits[k].b}
+		take(&e.waits[k], func(i int, r *recording) [measures][]float64 {
+			return r.waitsBefore(steps[i], len(sides[i].plan.Lanes), per[i])
+		})
+	}
 	var run []float64
 	for _, r := range a.recs {
 		for _, w := range r.samples.Wall {

@@ -140,6 +140,9 @@ func (c *Comparison) judge(machine float64, work workCount) {
 		for _, r := range []*Diff{&d.Wait, &d.Common, &d.Total} {
 			r.conclude(few)
 		}
+		for k := range d.Waits {
+			d.Waits[k].conclude(few)
+		}
 		for _, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {
 			for k := range rows {
 				rows[k].conclude(few)
@@ -223,6 +226,10 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 		}
 		take(ofAll, &d.Total, m, of(e.total[m]), floor(e.total[m], leastMargin, commonFloor+machine), growth)
 		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitFloor, waitFloor), points)
+		for k := range d.Waits {
+			d.Waits[k].base = d.Total.Before
+			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitFloor, waitFloor), points)
+		}
 		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
 		if e.votes[ofKinds] >= fewVotes {
 			take(ofAll, &d.Common, m, of(e.shifts[ofKinds][m]), apart, growth)

@@ -52,10 +52,8 @@ func (c *Comparison) Summary() string {
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", longer(all)))
 	case len(different) == 0:
 		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", longer(all)))
-		if d, m := c.nearest(); d != nil {
-			ch := d.Of(m)
-			low, high := ch.bounds()
-			out = append(out, fmt.Sprintf("Nearest to a difference is the %s of %s: %+.1f %% (%+.1f to %+.1f), with p = %.2f after correction; more recordings in turn would tell.", m, d.Name, ch.Percent, low, high, ch.Holm))
+		if what, ch := c.nearest(); ch != nil {
+			out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
 		}
 	case math.Abs(mid) < 0.05:
 		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
@@ -81,23 +79,28 @@ func (c *Comparison) Summary() string {
 	return strings.Join(out, " ")
 }
 
-// nearest is the op, layer or step that is nearest to a difference where none was
-// found, and its measure; nil where all are far from it.
-func (c *Comparison) nearest() (row *Diff, m Measure) {
+// nearest is the change of the op, layer, step or scope that is nearest to a
+// difference where none was found, with its name; nil where all are far from it.
+func (c *Comparison) nearest() (what string, change *Change) {
 	least := nearlyFalse
 	for i := range c.Plans {
 		p := &c.Plans[i]
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
+		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
 			for k := range rows {
 				for of := range measures {
 					if d := &rows[k]; d.tested && d.Of(of).Low != nil && d.Of(of).Holm < least {
-						row, m, least = d, of, d.Of(of).Holm
+						what, change, least = fmt.Sprintf("the %s of %s", of, d.subject()), d.Of(of), d.Of(of).Holm
 					}
 				}
 			}
 		}
 	}
-	return row, m
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Verdict == Same && d.Change.High != nil && d.Change.Holm < least {
+			what, change, least = "scope "+d.Name, &d.Change, d.Change.Holm
+		}
+	}
+	return what, change
 }
 
 func longer(percent float64) string {
@@ -114,6 +117,14 @@ func faster(change float64) string {
 	return "slower"
 }
 
+// subject is the row in a sentence.
+func (d *Diff) subject() string {
+	if d.points && d.Name != waitingRow {
+		return "the wait " + d.Name
+	}
+	return d.Name
+}
+
 // says is the text of a row's verdict.
 func (d *Diff) says() string {
 	if !d.Verdict.timed() {
@@ -125,11 +136,14 @@ func (d *Diff) says() string {
 	if c.Percent < 0 {
 		low, high = -high, -low
 	}
-	unit := "%"
-	if d.Name == waitingRow {
-		unit = "points"
+	text := fmt.Sprintf("the %s of %s is %.1f %% %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), faster(c.Percent), low, high)
+	if d.points {
+		more := "more"
+		if c.Percent < 0 {
+			more = "less"
+		}
+		text = fmt.Sprintf("the %s of %s is %.1f %% of a run %s (%.1f to %.1f)", m, d.subject(), math.Abs(c.Percent), more, low, high)
 	}
-	text := fmt.Sprintf("the %s of %s is %.1f %s %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), unit, faster(c.Percent), low, high)
 	if m == Tail {
 		text += ", the median is not"
 	}
@@ -166,6 +180,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
 		}
 		out = append(out, p.table("steps", "", p.Steps, o.Top))
+		if len(p.Waits) > 0 {
+			out = append(out, p.table("waits", "at barriers, all layers together; changes are in per cent of a run", p.Waits, o.Top))
+		}
 	}
 	if t := c.scopesTable(); len(t.Rows) > 0 {
 		out = append(out, t)
@@ -273,11 +290,15 @@ func (c *Change) cell() string {
 	if c.Low == nil || c.High == nil {
 		return fmt.Sprintf("%+.1f (too few)", c.Percent)
 	}
-	high := fmt.Sprintf("%+.1f", *c.High)
-	if *c.High == mostNoise {
-		high = "more"
+	return fmt.Sprintf("%s%+.1f (%+.1f to %s)", star, c.Percent, *c.Low, c.upTo())
+}
+
+// upTo is the upper end of the interval, as far as it is told.
+func (c *Change) upTo() string {
+	if *c.High >= mostNoise {
+		return "more"
 	}
-	return fmt.Sprintf("%s%+.1f (%+.1f to %s)", star, c.Percent, *c.Low, high)
+	return fmt.Sprintf("%+.1f", *c.High)
 }
 
 // noise is what two recordings of one build may differ by; empty where that is not

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +14,11 @@ import (
 // what contains them. Times are of one call, in nanoseconds: medians of a recording,
 // and of these the mean over the recordings of a side.
 type ScopeDiff struct {
-	Name   string     `json:"name"`  // with the scopes around it: compile/pack weights
+	Name string `json:"name"` // with the scopes around it: compile/pack weights
+	// OutsideRuns: the row is what of the scope has no run in flight. Its calls are
+	// the runs, and its time is the mean of a run.
+	OutsideRuns bool `json:"outside_runs,omitempty"`
+
 	Calls  [2]float64 `json:"calls"` // per recording, before and after
 	Before float64    `json:"before_ns"`
 	After  float64    `json:"after_ns"`
@@ -55,6 +60,7 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 	whole := mean(walls)
 	var found [2]map[string][]scopeCalls
 	var order []string
+	outside := map[string]bool{}
 	for side, profiles := range [2][]*profile.Profile{a, b} {
 		found[side] = map[string][]scopeCalls{}
 		for _, p := range profiles {
@@ -66,11 +72,19 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 					found[side][name] = append(found[side][name], scopeCalls{float64(s.Calls), float64(s.Call.P50)})
 				}
 			}
+			if h, ok := p.OutsideRuns(); ok && h.Time > 0 {
+				name := h.Scope.Name + ", outside of runs"
+				if side == 0 && found[0][name] == nil {
+					order = append(order, name)
+				}
+				outside[name] = true
+				found[side][name] = append(found[side][name], scopeCalls{float64(h.Runs), float64(h.Time) / float64(h.Runs)})
+			}
 		}
 	}
 	out := []ScopeDiff{}
 	for _, name := range order {
-		d := ScopeDiff{Name: name, Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested}}
+		d := ScopeDiff{Name: name, OutsideRuns: outside[name], Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested}}
 		var x [2][][]float64
 		var medians, calls [2][]float64
 		for side := range found {
@@ -124,24 +138,25 @@ func (c *Comparison) judgeScopes() {
 	}
 }
 
-// scopesTable lists scopes, those that changed first.
+// scopesTable lists scopes: those that changed first, then those that are near to it.
 func (c *Comparison) scopesTable() table.Table {
-	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; noise is what two recordings of one build may differ by",
+	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
 		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
-	for _, changed := range []bool{true, false} {
-		for i := range c.Scopes {
-			d := &c.Scopes[i]
-			if d.Changed() != changed {
-				continue
-			}
-			t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
-		}
+	rows := slices.SortedStableFunc(slices.Values(c.Scopes), func(a, b ScopeDiff) int {
+		return cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse))
+	})
+	for i := range rows {
+		d := &rows[i]
+		t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
 	}
 	return t
 }
 
 // says is the text of a scope that changed.
 func (d *ScopeDiff) says() string {
+	if d.OutsideRuns {
+		return fmt.Sprintf("Scope %s takes %s ms a run in place of %s: %+.1f %% (%+.1f to %s).", d.Name, table.Fms(d.After), table.Fms(d.Before), d.Change.Percent, *d.Change.Low, d.Change.upTo())
+	}
 	low, high := d.Change.bounds()
 	if d.Change.Percent < 0 {
 		low, high = -high, -low

@@ -98,3 +98,55 @@ func TestSlowerScopeIsInWorst(t *testing.T) {
 		t.Errorf("a faster scope is %.1f %% slower: %s", worst, what)
 	}
 }
+
+// between gives recordings a scope around their runs. In it the host takes so many
+// nanoseconds per run beside them, in no scope of its own.
+func between(rng *rand.Rand, side, n int, host float64) []*profile.Profile {
+	out := hosts(rng, side, n, 1)
+	for _, p := range out {
+		s := &p.Plans[0]
+		runs := s.Ledger.Runs
+		took := s.Ledger.Wall + int64(float64(runs)*host*math.Exp(0.06*rng.NormFloat64()))
+		p.Start, p.End = 1, 1+took
+		p.Process = &profile.ProcessStats{InRuns: s.Ledger.Wall, Scoped: took}
+		p.Scopes = append(p.Scopes, profile.ScopeStats{ID: 4, Parent: -1, Name: "work", Calls: 1, Total: took, Call: profile.Dist{P50: took}})
+		s.ByScope = []profile.ScopePart{{Scope: 4, Ledger: s.Ledger}}
+	}
+	return out
+}
+
+// What the host does between runs in no scope of its own is compared per run: runs
+// themselves move by more than it.
+func TestTimeBetweenRunsIsCompared(t *testing.T) {
+	const name = "work, outside of runs"
+	rng := rand.New(rand.NewPCG(10, 10))
+	row := func(c *Comparison) *ScopeDiff {
+		for i := range c.Scopes {
+			if c.Scopes[i].Name == name {
+				return &c.Scopes[i]
+			}
+		}
+		t.Fatalf("no row %q of %+v", name, c.Scopes)
+		return nil
+	}
+	c := compare(t, between(rng, 0, 6, 1e5), between(rng, 1, 6, 3e5))
+	d := row(c)
+	if d.Verdict != Slower || math.Abs(d.Change.Percent-200) > 40 || d.Calls != [2]float64{20, 20} || math.Abs(d.Before/1e5-1) > 0.2 {
+		t.Errorf("0.1 ms a run became 0.3: %+v, %s", d, d.Change.cell())
+	}
+	if s := c.Summary(); !strings.Contains(s, "Scope work, outside of runs takes 0.") {
+		t.Errorf("the summary is %q", s)
+	}
+	if _, what := c.Worst(); !strings.Contains(what, name) {
+		t.Errorf("--fail-above names %q", what)
+	}
+	if d := row(compare(t, between(rng, 0, 6, 1e5), between(rng, 1, 6, 1e5))); d.Verdict != Same {
+		t.Errorf("one build: %s", d.Change.cell())
+	}
+	// Three recordings are not enough to be certain of any factor: the summary names
+	// it all the same, and the table has it first.
+	c = compare(t, between(rng, 0, 3, 1e5), between(rng, 1, 3, 2e6))
+	if d := row(c); d.Verdict == Same && (c.scopesTable().Rows[0][0] != name || !strings.Contains(c.Summary(), "Nearest to a difference is scope "+name+": +") || !strings.Contains(c.Summary(), " to more)")) {
+		t.Errorf("p is %v, the first scope is %s, and the summary %q", d.Change.Holm, c.scopesTable().Rows[0][0], c.Summary())
+	}
+}

@@ -241,16 +241,22 @@ func (r *recording) wallRow(a *side, size sizeEffect) rowSample {
 // waits are n blocks of the share of a run's time that was not spent computing on a
 // processor.
 func (r *recording) waits(lanes, n int) (out [measures][]float64) {
+	return r.shares(lanes, n, func(run int) int64 {
+		ns := r.samples.Wall[run] * int64(lanes)
+		for k := range r.samples.Steps {
+			ns -= r.samples.Steps[k].OnCPU(run)
+		}
+		return ns
+	})
+}
+
+// shares are n blocks of the share that part has of the lane time of a run.
+func (r *recording) shares(lanes, n int, part func(run int) int64) (out [measures][]float64) {
 	runs := len(r.samples.Wall)
 	series := make([]float64, runs)
 	for i := range series {
-		all := float64(r.samples.Wall[i]) * float64(lanes)
-		busy := 0.0
-		for k := range r.samples.Steps {
-			busy += float64(r.samples.Steps[k].OnCPU(i))
-		}
-		if all > 0 {
-			series[i] = (all - busy) / all
+		if all := r.samples.Wall[i] * int64(lanes); all > 0 {
+			series[i] = float64(part(i)) / float64(all)
 		}
 	}
 	for b := range min(n, runs) {

@@ -33,6 +33,9 @@ func processTable(p *profile.Profile, _ Options) table.Table {
 	row(table.Plain, "outside of any scope", p.End-p.Start-s.Scoped, "")
 	row(table.Strong, "all", wall, "")
 	row(table.Plain, "with a run in flight", s.InRuns, "in a scope or not")
+	if h, ok := p.OutsideRuns(); ok {
+		row(table.Plain, "outside of runs", h.Time, fmt.Sprintf("the rest of %s, without what recording took: the host's own, %s ms a run", h.Scope.Name, table.Ms(h.Time/h.Runs)))
+	}
 	if cold, runs := p.Cold(); runs > 0 {
 		row(table.Plain, "  cold runs", cold, table.Count(int(runs), "run")+": the first of each plan, which touches its memory for the first time")
 	}
