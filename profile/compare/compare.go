@@ -301,42 +301,6 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 	return mid, low, high
 }
 
-// Worst is the largest slowdown that was found to be real, in per cent of A's
-// time, for --fail-above. what names it: the sum of all changes, whole runs, the
-// slowest runs (p95), or a scope, as a part of the whole recording. It is 0 if
-// nothing is slower.
-func (c *Comparison) Worst() (percent float64, what string) {
-	if all, _, _ := c.Real(); all > 0 {
-		percent, what = all, "time"
-	}
-	take := func(v float64, of string) {
-		if v > percent {
-			percent, what = v, of
-		}
-	}
-	for i := range c.Plans {
-		p := &c.Plans[i]
-		for m := range measures {
-			if ch := p.Total.Of(m); ch.Verdict == Slower {
-				take(ch.Percent, fmt.Sprintf("%s of a run of %s", m, p.Name))
-			}
-		}
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
-			for k := range rows {
-				if d := &rows[k]; d.P95.Verdict == Slower && p.tail > 0 {
-					take(d.P95.Percent*d.base*d.tailOver/p.tail, fmt.Sprintf("p95 of a run of %s, by %s alone", p.Name, d.Name))
-				}
-			}
-		}
-	}
-	for i := range c.Scopes {
-		if d := &c.Scopes[i]; d.Verdict == Slower {
-			take(d.Added, fmt.Sprintf("scope %s, of the whole recording", d.Name))
-		}
-	}
-	return percent, what
-}
-
 // Compare compares recordings of B with recordings of A. It matches plans by id,
 // and steps by the graph nodes that they compute, so that a fused or split step
 // is matched with its parts. One recording per side shows which kinds, layers and
