@@ -28,6 +28,14 @@ func (c *collections) init() {
 	c.refresh() // sizes the slices, so that later reads allocate nothing
 }
 
+// since is what happened after the recorder was made.
+func (c *collections) since() *GoStats {
+	c.mu.Lock()
+	began := c.began
+	c.mu.Unlock()
+	return began.since()
+}
+
 // forget leaves collections since a baseline out of the books.
 func (c *collections) forget(since goBaseline) {
 	now, _, _ := readGo()

@@ -138,9 +138,7 @@ func (r *Recorder) LookAtMemory() {
 	samples := r.memory[CeilingSamples]
 	plans := slices.Clone(r.plans)
 	r.mu.Unlock()
-	began, _, _ := readGo()
-	out := r.owners.look(plans, samples)
-	r.gc.forget(began)
+	out := r.owners.look(plans, samples, &r.gc)
 	if out == nil {
 		return
 	}
@@ -154,10 +152,12 @@ func (r *Recorder) LookAtMemory() {
 
 // look is nil if more was in use before, or if the system does not tell what is
 // resident, in all or of an owner: what owners have would appear as the rest of the Go
-// heap and as not known.
-func (o *owners) look(plans []*planFold, samples int64) *Residency {
+// heap and as not known. gc forgets the collections that looking takes.
+func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Residency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	began, _, _ := readGo() // one look at a time: two must not forget the same collections
+	defer func() { gc.forget(began) }()
 	pages := openPageTable()
 	if pages == nil {
 		return nil

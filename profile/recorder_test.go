@@ -315,7 +315,9 @@ func TestConcurrentReleases(t *testing.T) {
 					t.Error(err)
 				}
 				if i == runs/2 {
-					rec.Snapshot()
+					if g := rec.Snapshot().Go; g.Cycles < 0 || g.Pause < 0 || g.GCTime < 0 {
+						t.Errorf("%+v since the recorder was made", g) // a collection was forgotten twice
+					}
 				}
 			}
 		})

@@ -89,7 +89,7 @@ func (r *Recorder) Snapshot() *Profile {
 	p.Process = &ProcessStats{Before: r.before, BeforeCPU: r.began.User + r.began.System, Scoped: min(r.scopes.top.until(p.End), p.End-p.Start),
 		InRuns: p.Elapsed, Probing: probing, Folding: folding, Recorder: r.bytes(plans)}
 	addHeap(p.Memory)
-	p.Go = r.gc.began.since()
+	p.Go = r.gc.since()
 	p.Resident = r.residency()
 	if now, ok := readProcessor(); ok {
 		since := now.minus(r.began)
