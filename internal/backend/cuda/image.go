@@ -31,8 +31,11 @@ func image(capability [2]int) ([]byte, error) {
 	return append(data, 0), nil // PTX is text that ends in 0
 }
 
-// unpack reads an image, which is kept in parts of at most a million bytes.
-func unpack(name string) ([]byte, error) {
+// unpack is unpackImage; tests, which open many cards, keep what it returns.
+var unpack = unpackImage
+
+// unpackImage reads an image, which is stored in parts of at most a million bytes.
+func unpackImage(name string) ([]byte, error) {
 	parts, err := fs.Glob(images, "kernels/"+name+".gz.?")
 	if err != nil {
 		return nil, err
