@@ -307,7 +307,7 @@ func openModel(ctx context.Context, path string, o Options) (m *Model, err error
 		f.Model, f.Params = m.cfg.Name, m.cfg.ParamCount
 		m.rec.SetFacts(f)
 		if c, ok := engine.CardCeilings(device); ok {
-			err = m.rec.SetCeilings(m.backend.Caps().Name, c)
+			err = m.rec.DefaultCeilings(m.backend.Caps().Name, c)
 		}
 	}
 	return m, err

@@ -7,9 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"hotpath/internal/calib"
+	"hotpath/internal/engine"
 	"hotpath/internal/kernel/isa"
+	"hotpath/internal/machine"
+	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
 	"hotpath/profile/export"
@@ -107,4 +112,60 @@ func write(t *testing.T, p *profile.Profile) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+var registerTestCard = sync.OnceFunc(func() {
+	engine.Register("test-card", func(o engine.BackendOptions) (plan.Backend, error) { return engine.NewBackend(machine.CPU, o) })
+})
+
+// Steps are held against the figures of a card that was measured before, unless the
+// caller set ceilings of that backend, before the model was opened or after.
+func TestCallersCeilingsWin(t *testing.T) {
+	t.Setenv(calib.Env, "")
+	t.Setenv("HOTPATH_CACHE", t.TempDir())
+	key := calib.NewCardKey("test-card", "a card", "1.0", 100)
+	dir, err := calib.Dir()
+	if err == nil {
+		err = calib.StoreCard(dir, key, calib.Card{Start: 1, Copy: 1e9, Run: 1e-6, Layer: 1e-6, Read: 4e12, FLOPs: map[string]float64{"f32": 40e12, "bf16": 600e12}, Measured: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	registerTestCard()
+	cards := func(list func() ([]engine.Card, error)) {
+		engine.RegisterCards("test-card", engine.Kind{Precision: "f32", List: list, Fits: func(int64) error { return nil }})
+	}
+	cards(func() ([]engine.Card, error) { return []engine.Card{{Key: key}}, nil })
+	defer cards(func() ([]engine.Card, error) { return nil, engine.ErrAbsent })
+	mine := profile.Ceilings{FLOPs: 1e9, Bytes: 1e9}
+	for name, c := range map[string]struct {
+		before, after bool
+		backend       string
+		want          float64
+	}{
+		"nobody":           {want: 40e12},
+		"before":           {before: true, backend: "cpu", want: 1e9},
+		"after":            {after: true, backend: "cpu", want: 1e9},
+		"of all backends":  {before: true, want: 40e12},
+		"of other backend": {before: true, backend: "other", want: 40e12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := profile.NewRecorder(profile.Options{})
+			set := func(when bool) {
+				if !when {
+					return
+				}
+				if err := rec.SetCeilings(c.backend, mine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set(c.before)
+			open(t, testmodels.Dir(t, "bert"), Options{Profile: rec, Device: "test-card"})
+			set(c.after)
+			p := rec.Snapshot()
+			if got := p.CeilingsOf("cpu").FLOPs; got != c.want {
+				t.Errorf("%g FLOP/s, expected %g", got, c.want)
+			}
+		})
+	}
 }

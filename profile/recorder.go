@@ -223,12 +223,24 @@ func (r *Recorder) SetFacts(f Facts) {
 // SetCeilings sets the measured ceilings of a backend. Plans of a backend without
 // ceilings use those of the empty name.
 func (r *Recorder) SetCeilings(backend string, c Ceilings) error {
+	return r.putCeilings(backend, c, true)
+}
+
+// DefaultCeilings sets the ceilings of a backend that has none. SetCeilings, before or
+// after it, takes precedence.
+func (r *Recorder) DefaultCeilings(backend string, c Ceilings) error {
+	return r.putCeilings(backend, c, false)
+}
+
+func (r *Recorder) putCeilings(backend string, c Ceilings, replace bool) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("profile: ceilings of backend %q: %w", backend, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ceilings[backend] = c.clone()
+	if _, set := r.ceilings[backend]; replace || !set {
+		r.ceilings[backend] = c.clone()
+	}
 	return nil
 }
 

@@ -128,6 +128,32 @@ func TestSetCeilingsWin(t *testing.T) {
 	}
 }
 
+// Defaults are for backends without ceilings of their own, in whichever order they come.
+func TestDefaultCeilingsYield(t *testing.T) {
+	rec := NewRecorder(Options{})
+	put := func(set func(string, Ceilings) error, backend string, flops float64) {
+		t.Helper()
+		if err := set(backend, Ceilings{FLOPs: flops, Bytes: 1e9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(rec.SetCeilings, "first", 1e9)
+	put(rec.DefaultCeilings, "first", 2e9)
+	put(rec.DefaultCeilings, "second", 2e9)
+	put(rec.SetCeilings, "second", 1e9)
+	put(rec.SetCeilings, "", 1e9)
+	put(rec.DefaultCeilings, "third", 2e9)
+	p := rec.Snapshot()
+	for backend, want := range map[string]float64{"first": 1e9, "second": 1e9, "third": 2e9, "fourth": 1e9} {
+		if got := p.CeilingsOf(backend).FLOPs; got != want {
+			t.Errorf("%s has %g FLOP/s, expected %g", backend, got, want)
+		}
+	}
+	if err := rec.DefaultCeilings("fifth", Ceilings{FLOPs: -1}); err == nil {
+		t.Error("negative ceilings were taken")
+	}
+}
+
 // Samples may take a small part of the time, however long each takes, and one is
 // taken at a time.
 func TestProbesArePaced(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 type Merge struct {
 	Rows int    // the most that such a step has
 	Kind string // of the step that takes others in
-	// Core reports whether a step of these nodes takes others in; nil: all do.
-	Core func(nodes []*graph.Node) bool
+	// Core reports whether a step of these nodes takes others in; nil: all do. packing
+	// is the resident format of a weight.
+	Core func(nodes []*graph.Node, packing func(weight *graph.Value) *Format) bool
 	// Before reports whether each worker may compute these nodes for itself.
 	// Their result is the first operand of the products.
 	Before func(nodes []*graph.Node) bool
@@ -29,13 +30,14 @@ type Merge struct {
 // merge moves neighbours into the steps for which the backend has a Merge.
 func (p *Plan) merge(merges []Merge, t *table) {
 	us := uses(p.Graph, alive(p.Graph))
+	packing := func(weight *graph.Value) *Format { return t.packings[weight.ID] }
 	for _, m := range merges {
 		if m.Varies && p.Invariant {
 			continue
 		}
 		for i := 0; i < len(p.Steps); i++ {
 			s := &p.Steps[i]
-			if s.Kind != m.Kind || s.merged() || m.Core != nil && !m.Core(s.Nodes) || s.Root().Out[0].Shape.Outer.Size(p.Max) > m.Rows {
+			if s.Kind != m.Kind || s.merged() || m.Core != nil && !m.Core(s.Nodes, packing) || s.Root().Out[0].Shape.Outer.Size(p.Max) > m.Rows {
 				continue
 			}
 			core := s.Nodes

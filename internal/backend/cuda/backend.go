@@ -169,12 +169,17 @@ func (*Backend) Supports(n *graph.Node) bool {
 
 func (b *Backend) Patterns() []plan.Pattern { return append(b.gradientPatterns(), patterns...) }
 
+// typeOnCard is the type in which a weight of some format lies on the card.
+func typeOnCard(w *graph.Value, f *plan.Format) tensor.DType {
+	if f == half {
+		return tensor.BF16
+	}
+	return device.StoredAs(w, nil)
+}
+
 // Pack copies a weight to the card.
 func (b *Backend) Pack(w plan.Weight, f *plan.Format) (plan.Packed, error) {
-	as := device.StoredAs(w.Value, nil)
-	if f == half {
-		as = tensor.BF16
-	}
+	as := typeOnCard(w.Value, f)
 	data, err := device.Encode(w, as)
 	if err != nil {
 		return nil, err

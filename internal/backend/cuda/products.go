@@ -17,10 +17,17 @@ func bindProducts(b *binder, _ *graph.Node) {
 	p := b.Products()
 	x := b.reads(p.X)
 	merged := len(b.Step.Before)+len(b.Step.After) > 0
-	if merged && p.Rows > device.OneRow && !b.severalFit(p) {
+	if merged && p.Rows > device.OneRow && !b.be.severalFit(p.Nodes, b.DType) {
 		b.Fail(fmt.Errorf("%w: %s: %d rows of matrices in %s with a norm or a rotation in one step", ErrDevice, b.Step.Name, p.Rows, b.name(p)))
 		return
 	}
+	for _, part := range b.byType(p, merged) {
+		b.product(part, x, merged)
+	}
+}
+
+// product is products with matrices of one type.
+func (b *binder) product(p *device.Products, x in, merged bool) {
 	switch {
 	case b.Step.ReadAs(p.Nodes[0].In[1]) == half: // which an optimizer writes in bf16
 		b.wgmma(p, b.rounded(p.X, x))
@@ -45,6 +52,25 @@ func bindProducts(b *binder, _ *graph.Node) {
 	}
 }
 
+// byType divides products into those with matrices of one type: a kernel reads one. A
+// weight that another op reads too may keep the type of the file while those beside it
+// become bf16.
+func (b *binder) byType(p *device.Products, merged bool) (parts []*device.Products) {
+	if p.Gated || merged {
+		return []*device.Products{p}
+	}
+	for from := 0; from < len(p.Nodes); {
+		to := from + 1
+		for to < len(p.Nodes) && b.DType(p.Nodes[to].In[1]) == b.DType(p.Nodes[from].In[1]) {
+			to++
+		}
+		part := *p
+		part.Nodes, part.Out = p.Nodes[from:to], p.Out[from:to]
+		parts, from = append(parts, &part), to
+	}
+	return parts
+}
+
 // rounded is operand v in bf16: as it lies, or rounded into the step's memory, in
 // rows of a multiple of 8 values.
 func (b *binder) rounded(v *graph.Value, x in) in {
@@ -60,11 +86,15 @@ func (b *binder) rounded(v *graph.Value, x in) in {
 // weights reports whether all matrices are weights, which no step writes.
 func (b *binder) weights(p *device.Products) bool {
 	for _, n := range p.Nodes {
-		if n.In[1].Node.Leaf == nil || n.In[1].Node.Leaf.Kind != graph.WeightLeaf {
+		if !isWeight(n.In[1]) {
 			return false
 		}
 	}
 	return true
+}
+
+func isWeight(v *graph.Value) bool {
+	return v.Node.Leaf != nil && v.Node.Leaf.Kind == graph.WeightLeaf
 }
 
 // large reports whether a matrix is too large for the kernels of few rows.
@@ -77,9 +107,16 @@ func (b *binder) large(p *device.Products) bool {
 	return false
 }
 
-// name is the type of the matrices, as kernels are named.
+// name is the type of the matrices, as kernels are named: those that take several read
+// one type.
 func (b *binder) name(p *device.Products) string {
-	return strings.ToLower(b.DType(p.Nodes[0].In[1]).String())
+	first := b.DType(p.Nodes[0].In[1])
+	for _, n := range p.Nodes[1:] {
+		if d := b.DType(n.In[1]); d != first {
+			b.Fail(fmt.Errorf("%w: %s: matrices in %s and %s in one step", ErrDevice, b.Step.Name, first, d))
+		}
+	}
+	return strings.ToLower(first.String())
 }
 
 // each3 fills an argument for each of three parts.

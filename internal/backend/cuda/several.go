@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
@@ -22,41 +24,18 @@ const (
 	mostOfSeveral = 64 * severalParts * severalWarps * severalSplits
 )
 
-// holdsSeveral reports whether the products of nodes are computed by these kernels if
-// they have 2 to 8 rows.
-func (b *Backend) holdsSeveral(nodes []*graph.Node) bool {
+// severalFit reports whether products of 2 to 8 rows are computed by these kernels; as is
+// the type of a weight on the card. The planner merges steps, and the binder takes the
+// kernels, by this function alone.
+func (b *Backend) severalFit(nodes []*graph.Node, as func(weight *graph.Value) tensor.DType) bool {
 	for _, n := range nodes {
-		if w := n.In[1]; n.Op == graph.OpLinear && !(b.becomesHalf(w) && b.severalFit(w.Shape.RowLen()) && !b.large(w.Shape.Outer.Add, w.Shape.RowLen())) {
+		w := n.In[1]
+		rows, k := w.Shape.Outer.Add, w.Shape.RowLen()
+		if n.Op != graph.OpLinear || !isWeight(w) || as(w) != tensor.BF16 || b.inF32(k) || !half.Holds(k) || k > mostOfSeveral || b.large(rows, k) {
 			return false
 		}
 	}
-	return true
-}
-
-// becomesHalf reports whether a matrix is a weight that lies on the card in bf16. One
-// that another op reads too, as embedding does, keeps the type that the file has.
-func (b *Backend) becomesHalf(w *graph.Value) bool {
-	leaf := w.Node.Leaf
-	if leaf == nil || leaf.Kind != graph.WeightLeaf {
-		return false
-	}
-	packed := (w.DType == tensor.F32 || w.DType == tensor.F16) && leaf.Role != graph.RoleEmbedding && leaf.Role != graph.RolePosition
-	return w.DType == tensor.BF16 || packed
-}
-
-// severalFit is the same of a matrix in bf16 with rows of k values.
-func (b *Backend) severalFit(k int) bool {
-	return b.wgmma && !b.inF32(k) && half.Holds(k) && k <= mostOfSeveral
-}
-
-// severalFit reports whether a step of 2 to 8 rows is one for these kernels.
-func (b *binder) severalFit(p *device.Products) bool {
-	for i := range p.Nodes {
-		if b.DType(p.Nodes[i].In[1]) != tensor.BF16 || !b.be.severalFit(p.K) {
-			return false
-		}
-	}
-	return b.weights(p)
+	return b.wgmma
 }
 
 // severalShape is how blocks share a step.
@@ -122,15 +101,29 @@ func (b *binder) several(p *device.Products) {
 // queries, keys and values of up to 8 rows.
 func (b *Backend) merges() []plan.Merge {
 	all := device.Merges(func(width int) bool { return width <= mostOfABlock }, nil)
+	core := func(fits func(nodes []*graph.Node, as func(*graph.Value) tensor.DType) bool) func([]*graph.Node, func(*graph.Value) *plan.Format) bool {
+		return func(nodes []*graph.Node, packing func(*graph.Value) *plan.Format) bool {
+			return fits(nodes, func(w *graph.Value) tensor.DType { return typeOnCard(w, packing(w)) })
+		}
+	}
+	for i := range all {
+		all[i].Core = core(ofOneType)
+	}
 	m := all[0]
 	norm, heads := m.Before, m.After
-	m.Rows, m.Core, m.Both = severalRows, b.holdsSeveral, true
+	m.Rows, m.Core, m.Both = severalRows, core(b.severalFit), true
 	m.Before = func(nodes []*graph.Node) bool {
 		n := nodes[len(nodes)-1]
 		return norm(nodes) && n.Attr.(graph.NormAttr).Kind == graph.RMSNorm && n.In[2] == nil
 	}
 	m.After = func(nodes []*graph.Node) bool { return heads(nodes) && readsInputs(nodes) }
 	return append(all, m)
+}
+
+// ofOneType reports whether the matrices of products have one type on the card.
+func ofOneType(nodes []*graph.Node, as func(*graph.Value) tensor.DType) bool {
+	products := slices.DeleteFunc(slices.Clone(nodes), func(n *graph.Node) bool { return n.Op != graph.OpLinear })
+	return !slices.ContainsFunc(products, func(n *graph.Node) bool { return as(n.In[1]) != as(products[0].In[1]) })
 }
 
 // readsInputs reports whether positions, lengths and slots of nodes are inputs, which

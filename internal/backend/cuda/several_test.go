@@ -14,49 +14,57 @@ import (
 	"hotpath/internal/weights"
 )
 
-// halves is a source of weights in bf16, and of norms in f32, by their values.
-type halves map[string]int
+// zeros is a source of weights that are 0.
+type zeros map[string]weights.Tensor
 
-func (s halves) Weight(name string) (weights.Tensor, error) {
-	if strings.HasSuffix(name, "norm") {
-		return weights.Tensor{DType: tensor.F32, Data: make([]byte, 4*s[name])}, nil
-	}
-	return weights.Tensor{DType: tensor.BF16, Data: make([]byte, 2*s[name])}, nil
-}
-func (halves) Drop(weights.Tensor) {}
+func (s zeros) Weight(name string) (weights.Tensor, error) { return s[name], nil }
+func (zeros) Drop(weights.Tensor)                          {}
 
 // A layer of a decoder takes five kernels for one row: norms, rotation and the write into
 // the cache are parts of its products. For up to 8 rows queries, keys and values have
-// them. Kernels begin early.
+// them if their matrices are bf16 on the card: if an embedding reads a matrix too, it is
+// not, and its product has a kernel of its own. Kernels begin early.
 func TestLayerOfFewRowsIsFused(t *testing.T) {
 	const dim, heads, kv, head, ffn = 512, 8, 2, 64, 1024
+	several := []string{"k_several", "k_attend_one_f16", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16"}
 	for _, c := range []struct {
-		rows int
-		want []string
+		rows   int
+		d      tensor.DType // of matrices in the file
+		tables string       // matrices that an embedding reads too
+		want   []string
 	}{
-		{1, []string{"k_stream_bf16", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16"}},
-		{8, []string{"k_several", "k_attend_one_f16", "k_few16", "k_norm", "k_wide", "k_few16"}},
-		{16, []string{"k_norm", "k_few16", "k_rope", "k_rope_kv", "k_attend", "k_few16", "k_norm", "k_wide", "k_few16"}},
+		{1, tensor.BF16, "", []string{"k_stream_bf16", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16"}},
+		{1, tensor.F32, "k", []string{"k_norm", "k_stream_bf16", "k_one_f32", "k_stream_bf16", "k_rope", "k_rope_kv", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16", "k_embed"}},
+		{8, tensor.BF16, "", several},
+		{8, tensor.F32, "", several},
+		{8, tensor.F16, "", several},
+		{8, tensor.Q5_0, "", several},
+		{8, tensor.Q8_0, "", []string{"k_norm", "k_few16_q8_0", "k_rope", "k_rope_kv", "k_attend_one_f16", "k_few16_q8_0", "k_norm", "k_few16_glu_q8_0", "k_few16_q8_0"}},
+		{8, tensor.F32, "qkv", []string{"k_norm", "k_few16_f32", "k_rope", "k_rope_kv", "k_attend_one_f16", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed", "k_embed", "k_embed"}},
+		{8, tensor.F32, "k", []string{"k_norm", "k_few16_bf16", "k_few16_f32", "k_few16_bf16", "k_rope", "k_rope_kv", "k_attend_one_f16", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed"}},
+		{16, tensor.BF16, "", []string{"k_norm", "k_few16", "k_rope", "k_rope_kv", "k_attend", "k_few16", "k_norm", "k_wide", "k_few16"}},
 	} {
-		t.Run(fmt.Sprintf("%d rows", c.rows), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d rows of %s %s", c.rows, c.d, c.tables), func(t *testing.T) {
 			f := newFake()
 			be, err := newBackend(Options{}, f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sizes := halves{}
+			source := zeros{}
 			b := graph.NewBuilder(tensor.Bind{T: c.rows, S: c.rows, R: 1})
 			b.WeightType = func(name string) (tensor.DType, error) {
 				if strings.HasSuffix(name, "norm") {
 					return tensor.F32, nil
 				}
-				return tensor.BF16, nil
+				return c.d, nil
 			}
 			weight := func(name string, shape ...int) *graph.Value {
-				sizes[name] = 1
-				for _, n := range shape {
-					sizes[name] *= n
+				d, _ := b.WeightType(name)
+				bytes := d.RowBytes(shape[len(shape)-1])
+				if len(shape) > 1 {
+					bytes *= shape[0]
 				}
+				source[name] = weights.Tensor{DType: d, Data: make([]byte, bytes)}
 				return b.Weight(name, graph.RoleOther, tensor.Static(shape...))
 			}
 			rows, seqs := tensor.Of(tensor.T, 1), tensor.Of(tensor.S, 1)
@@ -79,7 +87,12 @@ func TestLayerOfFewRowsIsFused(t *testing.T) {
 			sum = b.Add("sum2", sum, o)
 			h = b.RMSNorm("second", sum, weight("second_norm", dim), 1e-6, 0)
 			glu := b.GLU("glu", b.Linear("gate", h, weight("gate", ffn, dim), nil), b.Linear("up", h, weight("up", ffn, dim), nil), graph.SiLU)
-			g, err := b.Freeze(b.Linear("down_proj", glu, weight("down", dim, ffn), nil), sum)
+			outs := []*graph.Value{b.Linear("down_proj", glu, weight("down", dim, ffn), nil), sum}
+			for _, name := range c.tables {
+				table := b.Weight(string(name), graph.RoleOther, tensor.Static(map[rune]int{'q': heads, 'k': kv, 'v': kv}[name]*head, dim))
+				outs = append(outs, b.Embed("embed_"+string(name), table, pos, 1))
+			}
+			g, err := b.Freeze(outs...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +100,7 @@ func TestLayerOfFewRowsIsFused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, sizes), plan.BindOptions{})
+			s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source), plan.BindOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
