@@ -6,7 +6,6 @@ import (
 	"hotpath/internal/backend/device"
 	"hotpath/internal/graph"
 	"hotpath/internal/plan"
-	"hotpath/internal/tensor"
 )
 
 // binder turns the steps of a plan into launches.
@@ -34,9 +33,14 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	p := e.lanes.Plan
 	b := &binder{be: e.be}
 	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io.IOArena, e.take, copier{e.be.drv}
-	if e.host, err = e.be.drv.hostAlloc(hostBytes(p)); err != nil {
+	e.lanes.In, e.lanes.Out = device.Travel(p)
+	inputs, outputs := parts(e.lanes.In, e.io, p.Max, false), parts(e.lanes.Out, e.io, p.Max, true)
+	back := transferGrid(outputs)
+	e.ends = back[0] * back[1]
+	if e.host, err = e.be.drv.hostAlloc(stampsAt + 8*int64(stamps(p)+e.ends)); err != nil {
 		return err
 	}
+	clear(e.host) // blocks without work write no end
 	if e.end, err = e.be.drv.newEvent(); err != nil {
 		return err
 	}
@@ -46,16 +50,13 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	if e.clocks, err = e.take(8*int64(stamps(p)), "stamps"); err != nil {
 		return err
 	}
-	e.lanes.In, e.lanes.Out = device.Travel(p)
-	inputs, outputs := parts(e.lanes.In, e.io, false), parts(e.lanes.Out, e.io, true)
 	for i := range inputs {
-		if t := &inputs[i]; t.bytes >= leastRow {
-			in := &e.lanes.In[i]
+		if t, in := &inputs[i], &e.lanes.In[i]; byChanges(in) {
 			c, err := e.io.changesOf(e.be.drv, in.Offset, in.Size(p.Graph.Max))
 			if err != nil {
 				return err
 			}
-			t.changes = hostAt(c.list, 0)
+			t.changes, t.ahead = hostAt(c.list, 0), int32(min(changesAhead, c.room()))
 		}
 	}
 	in, err := e.table(inputs)
@@ -68,7 +69,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	for pass := range 2 {
 		b.launches = b.launches[:0]
-		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.In, p.Graph.Max, false), len(inputs), 1}, 256, b.sizes, e.hostAt(0), in, len(inputs), e.clocks, address(0), 0)
+		b.launch("k_transfer", transferGrid(inputs), transferThreads, b.sizes, e.hostAt(0), in, len(inputs), e.clocks, address(0), 0)
 		for i := range p.Steps {
 			s := &p.Steps[i]
 			e.begins = append(e.begins, len(b.launches))
@@ -83,7 +84,7 @@ func (e *exec) record(m *plan.Memory) (err error) {
 			continue
 		}
 		e.begins = append(e.begins, len(b.launches))
-		b.launch("k_transfer", [3]int{transferBlocks(e.lanes.Out, p.Graph.Max, true), len(outputs), 1}, 256, address(0), e.hostAt(0), out, len(outputs), e.clocks, e.hostAt(stampsAt), stamps(p))
+		b.launch("k_transfer", back, transferThreads, address(0), e.hostAt(0), out, len(outputs), e.clocks, e.hostAt(stampsAt), stamps(p))
 		if b.Failed != nil {
 			return b.Failed
 		}
@@ -101,40 +102,6 @@ func (b *binder) startEarly() {
 	for i := range b.launches {
 		b.launches[i].early = b.be.wgmma && i > 1
 	}
-}
-
-// transferBlocks is the number of blocks per value that travels: a word per thread,
-// and at most 16. Of inputs that travel by their changes it is a few words, so they
-// add no blocks: each block asks host memory for the sizes, and 144 that do so took
-// 20 us of every decode step of an H200.
-func transferBlocks(values []device.Travels, most tensor.Bind, back bool) int {
-	blocks := int64(1)
-	for i := range values {
-		if back || values[i].Bytes < leastRow {
-			blocks = max(blocks, min(16, (values[i].Size(most)/4+255)/256))
-		}
-	}
-	return int(blocks)
-}
-
-// travels is one value on its way; the layout is Part's in transfer.cu.
-type travels struct {
-	to, from      address
-	sym, mul, add int32
-	bytes         int32
-	changes       address // 0: all rows travel
-}
-
-// parts are values as the kernel takes them; back: from the card to the host.
-func parts(values []device.Travels, io *ioArena, back bool) (out []travels) {
-	for _, v := range values {
-		t := travels{io.At + address(v.Offset), hostAt(io.Host(), v.Offset), int32(v.Rows.Sym), int32(v.Rows.Mul), int32(v.Rows.Add), int32(v.Bytes), 0}
-		if back {
-			t.to, t.from = t.from, t.to
-		}
-		out = append(out, t)
-	}
-	return out
 }
 
 // launch adds a kernel.

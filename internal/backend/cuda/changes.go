@@ -22,7 +22,7 @@ const leastRow = 8
 // prepare decides what of an input with these bytes travels, and returns how many
 // bytes that is.
 func (c *changes) prepare(now []byte, row int) int64 {
-	count, most := 0, (len(c.list)-4)/8
+	count, most := 0, c.room()
 	for at := 0; at < len(now) && count >= 0; at += row {
 		end := min(at+row, len(now))
 		if end <= c.known && bytes.Equal(now[at:end], c.sent[at:end]) {
@@ -64,6 +64,9 @@ func (a *ioArena) changesOf(drv driver, offset, bytes int64) (*changes, error) {
 	a.changes[offset] = c
 	return c, nil
 }
+
+// room is the number of changes that the list holds.
+func (c *changes) room() int { return (len(c.list) - 4) / 8 }
 
 // freeLists frees the host memory of all changes.
 func (a *ioArena) freeLists(drv driver) error {

@@ -18,10 +18,11 @@ type exec struct {
 	be     *Backend
 	lanes  device.Lanes
 	io     *ioArena
-	host   []byte  // sizes of the run, whether it is profiled, then its stamps
+	host   []byte  // sizes of the run, whether it is profiled, then its stamps and ends
 	clocks address // stamps on the card: inputs, each step, outputs
 	blocks []address
 	begins []int // [step] its first launch; one more at the end
+	ends   int   // blocks that carry results: each says when it ended
 	list   list
 	// stamped are the same launches, of which some write the card's clock.
 	stamped list
@@ -32,7 +33,8 @@ type exec struct {
 }
 
 // Of the sizes in host memory, profiledAt is the one that says whether kernels write
-// stamps; stampsAt is where these come to. Behind the stamps is the end of the run.
+// stamps; stampsAt is where these come to. Behind the stamps are the ends of the blocks
+// that carry the results.
 const (
 	profiledAt = 12
 	sizesBytes = 16
@@ -41,8 +43,6 @@ const (
 
 // stamps is the number of stamps that kernels write: inputs, each step, outputs.
 func stamps(p *plan.Plan) int { return len(p.Steps) + 2 }
-
-func hostBytes(p *plan.Plan) int64 { return stampsAt + 8*int64(stamps(p)+1) }
 
 func (e *exec) hostAt(offset int) address { return hostAt(e.host, int64(offset)) }
 
@@ -125,7 +125,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 func (e *exec) prepare(b tensor.Bind) (bytes int64) {
 	for i := range e.lanes.In {
 		t := &e.lanes.In[i]
-		if t.Bytes < leastRow {
+		if !byChanges(t) {
 			bytes += t.Size(b)
 			continue
 		}
@@ -162,11 +162,19 @@ func (e *exec) fold(end int64) error {
 	const stream = 1
 	_, started := e.lanes.Run()
 	n := len(e.lanes.Plan.Steps)
+	clock := func(i int) int64 { return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:])) }
 	stamp := func(i int) int64 {
+		if i == n+2 { // the last block that carried results: some values have fewer blocks
+			last := clock(i)
+			for k := range e.ends {
+				last = max(last, clock(i+k))
+			}
+			return last
+		}
 		for i > 0 && i <= n && e.begins[i-1] == e.begins[i] {
 			i++ // a step without kernels ends where it begins
 		}
-		return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:]))
+		return clock(i)
 	}
 	shift := e.be.clock.Align(stamp(n+2), end)
 	at := func(i int) int64 { return max(stamp(i)+shift, started) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unsafe"
 
 	"hotpath/internal/tensor"
@@ -34,6 +35,7 @@ type fake struct {
 	torn     int           // inputs that the card had otherwise than the host after a transfer
 	clock    int64         // of the card
 	stamped  []string      // kernels of the last replay that wrote a stamp
+	slow     time.Duration // of each block that carries results
 }
 
 func newFake() *fake {
@@ -148,7 +150,7 @@ func (f *fake) replay(l list) error {
 	for _, l := range f.lists[l] {
 		f.stamp(l)
 		if l.kernel == "k_transfer" {
-			f.transfer(l.args[stampBytes:])
+			f.transfer(l.args[stampBytes:], l.grid[0])
 		}
 	}
 	return nil
@@ -177,8 +179,17 @@ func (f *fake) stamp(l launch) {
 	}
 }
 
+// parts are the values that a launch of k_transfer carries.
+func (f *fake) parts(args []byte) []travels {
+	at, n := binary.LittleEndian.Uint64(args[16:]), int(binary.LittleEndian.Uint32(args[24:]))
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*travels)(unsafe.Pointer(word(at))), n)
+}
+
 // transfer does what k_transfer does, and counts what crosses.
-func (f *fake) transfer(args []byte) {
+func (f *fake) transfer(args []byte, grid int) {
 	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(args[i:]) }
 	bind, sizes, n := u64(0), u64(8), int(binary.LittleEndian.Uint32(args[24:]))
 	b := tensor.Bind{T: int(*word(sizes)), S: int(*word(sizes + 4)), R: int(*word(sizes + 8))}
@@ -191,8 +202,7 @@ func (f *fake) transfer(args []byte) {
 		copy(unsafe.Slice(word(bind), sizesBytes/4), unsafe.Slice(word(sizes), sizesBytes/4))
 		way, f.carried[0] = 0, f.carried[0]+sizesBytes
 	}
-	for i := range n {
-		p := (*travels)(unsafe.Pointer(word(u64(16) + uint64(i)*uint64(unsafe.Sizeof(travels{})))))
+	for _, p := range f.parts(args) {
 		to, from, bytes := unsafe.Slice(word(uint64(p.to)), p.of(b)/4), unsafe.Slice(word(uint64(p.from)), p.of(b)/4), p.of(b)
 		if p.changes != 0 {
 			f.carried[way] += 4
@@ -213,7 +223,16 @@ func (f *fake) transfer(args []byte) {
 	}
 	if count := uint64(binary.LittleEndian.Uint32(args[48:])); profiled != 0 && bind == 0 {
 		copy(unsafe.Slice(word(home), 2*count), unsafe.Slice(word(clocks), 2*count))
-		f.tick(home + 8*count)
+		for y := range max(1, n) { // every block that carries a value, the last one last
+			blocks := 1
+			if y < n {
+				blocks = int(f.parts(args)[y].blocks)
+			}
+			for x := range blocks {
+				time.Sleep(f.slow)
+				f.tick(home + 8*(count+uint64(y*grid+x)))
+			}
+		}
 	}
 }
 

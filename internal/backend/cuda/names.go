@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 5f1cfd84fe6688dd741609937064bdac6cbbaa1e1aba30d18f812600407b8c45
+// sources: 122ac58ccb135092edd83161a3354cbb2a7213a236cf91c2126c4df4d5e4851d
 var imageHashes = map[string]string{
-	"compute_80.ptx": "d1c1bd87ede1a8241ddfaf1ce6e18711e82e6dce135f6a198fa9b00843d1742d",
-	"sm_80.cubin":    "fa6ca480b26967fb473c0e72dc7077dd221beb0d97235f218fc22b10262e07d8",
-	"sm_86.cubin":    "7357dcb2b43997b13c604613fa14b2a71c44534684ba01b96087773f0c0229bd",
-	"sm_89.cubin":    "bf703755c402442429829e1f2f4d79a6c026d2ce667ab27dadc34bc4cbf60aed",
-	"sm_90a.cubin":   "eb85699d9427db0dea94c4d39c0ed39960dee2f08aaf21cf92cd0ab582c902e2",
+	"compute_80.ptx": "68689c543cbbaaa4e6a5ebe7ecdefa3f8a9c16270fa1f41c3205554c578ffdf3",
+	"sm_80.cubin":    "b7c9693f87d914ae8717ee839d9cbe54f5cfc762f9a4bbac894aeecee0223a60",
+	"sm_86.cubin":    "2d45c645702618bab6df3ce827b9cc19f90f4e462dbf0dbd3bf4b29819e2a69e",
+	"sm_89.cubin":    "5f207a72107e48749d684643653ad02e57f5e041e2fce85a9111a929e10321d1",
+	"sm_90a.cubin":   "1a3039781ebbf49fbd38a99ca9f10d7315bfe0cf1973088e3bb1f2e21597290c",
 }
 
 // kernelNames are the kernels of each image.

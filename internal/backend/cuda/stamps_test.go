@@ -10,7 +10,8 @@ import (
 )
 
 // A profiled run replays the launches of any other run, recorded beside them: kernels
-// that begin a step write the card's clock, and the lane of the stream has every step behind the one before it.
+// that begin a step write the card's clock, and the lane of the stream has every step
+// behind the one before it.
 func TestProfiledRunsKeepTheirLaunches(t *testing.T) {
 	f := newFake()
 	be, s, err := session(t, f)

@@ -252,7 +252,7 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
     });
     __syncthreads();
   } else {
-    grid_wait();
+    if (p.early) grid_wait();
     plain = p.x;
   }
   LaneCodes codes;

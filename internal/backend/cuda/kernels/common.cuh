@@ -58,10 +58,10 @@ __device__ __forceinline__ u64 card_clock() {
 }
 
 // Waits until what was launched before has ended; what is launched next may then
-// begin. Every kernel calls it before it reads or writes what others do. Weights,
+// begin. Every thread calls it once, before it reads or writes what others do. Weights,
 // sizes and inputs may be read before. The end of the wait is the end of the kernels
-// before and the begin of this one: the first thread writes the stamp then. A run without
-// a profile reads nothing for it but a parameter.
+// before and the begin of this one: the first thread writes the stamp then, so a second
+// call would move the begin. A run without a profile reads nothing for it but a parameter.
 #define grid_wait() wait_stamped(stamp_)
 __device__ __forceinline__ void wait_stamped(const Stamp &s) {
 #if __CUDA_ARCH__ >= 900

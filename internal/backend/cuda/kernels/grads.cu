@@ -230,7 +230,8 @@ KERNEL k_add_slices(STAMP, float *y, const float *slices, int n, int stride, int
 }
 
 // Eight values of a row of logits from column c on, -INF behind the last. Rows are
-// stride values apart: those in bf16 begin at 16 bytes.
+// stride values apart: those in bf16 begin at 16 bytes, those in f32 only if row, the
+// number of values before them, is a multiple of 4.
 __device__ __forceinline__ void logits8(float (&v)[8], const In &x, u64 row, int c, int cols) {
   if (x.half) {
     unpack8<BF16>(v, *(const uint4 *)((const u16 *)x.p + row + c));
@@ -239,8 +240,14 @@ __device__ __forceinline__ void logits8(float (&v)[8], const In &x, u64 row, int
       if (c + e >= cols) v[e] = -INF;
     return;
   }
+  const float *from = (const float *)x.p + row + c;
+  if (row % 4 == 0 && c + 8 <= cols) {
+    float4 a = ((const float4 *)from)[0], b = ((const float4 *)from)[1];
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+    return;
+  }
 #pragma unroll
-  for (int e = 0; e < 8; e++) v[e] = c + e < cols ? ((const float *)x.p)[row + c + e] : -INF;
+  for (int e = 0; e < 8; e++) v[e] = c + e < cols ? from[e] : -INF;
 }
 
 // One block per row.
@@ -289,7 +296,10 @@ KERNEL __launch_bounds__(256) k_cross_entropy_grad(STAMP, const int *bind, Dim r
 #pragma unroll
     for (int e = 0; e < 8; e++) v[e] = target < 0 ? 0 : d * (__expf(v[e] - l) - all - (c + e == target ? 1 - smooth : 0));
     if (dx.h) *(uint4 *)(dx.h + to + c) = pack8(v);
-    else
+    else if (to % 4 == 0 && c + 8 <= cols) {
+      ((float4 *)(dx.f + to + c))[0] = {v[0], v[1], v[2], v[3]};
+      ((float4 *)(dx.f + to + c))[1] = {v[4], v[5], v[6], v[7]};
+    } else
       for (int e = 0; e < 8 && c + e < cols; e++) dx.f[to + c + e] = v[e];
   }
 }

@@ -303,7 +303,6 @@ KERNEL k_sort_choices(STAMP, const int *bind, Dim dt, int experts, int *rows, in
 }
 
 KERNEL k_combine(STAMP, const int *bind, Dim rows, int cols, float *out, const float *y, const int *slots, const float *weights, int used) {
-  grid_wait();
   EACH(i) {
     int t = i / cols, c = i % cols;
     float sum = 0;

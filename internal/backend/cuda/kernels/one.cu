@@ -79,6 +79,14 @@ template <int TYPE> __device__ __forceinline__ float dot_codes(const Codes &q, c
   return q.d * dot + q.m * sum;
 }
 
+// Eight values of 16 bits that are read once. It is issued where it stands: before the
+// wait for other kernels, or a round ahead of its use.
+__device__ __forceinline__ uint4 load_once(const uint4 *p) {
+  uint4 u;
+  asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(u.x), "=r"(u.y), "=r"(u.z), "=r"(u.w) : "l"(p));
+  return u;
+}
+
 // Two rows of weights that give two results: neighbours, a pair that rotates
 // together, or a gate and what it gates.
 struct Pair {
@@ -141,67 +149,98 @@ __device__ __forceinline__ void end_pair(const One &p, const Pair &a, int row, f
   }
 }
 
-// x + add, normed where there is a norm, handed to put by fours of k, a multiple of 4;
-// at most 8192 where there is a norm. Weights are asked for before the kernels before
-// this one have ended; all loads are under way before the first store.
-template <int THREADS, class PUT> __device__ __forceinline__ void normed(STAMP, const One &p, PUT put) {
-  constexpr int PER = 2048 / THREADS;
-#pragma unroll 1
-  for (int base = 4 * threadIdx.x; base < p.k || base < 4 * THREADS; base += 8192) {
-    float4 v[PER], gain[PER];
+// Values first to first + 8192 of x + add, of which a thread takes PER fours that lie
+// 4 * THREADS apart; 0 behind the last. The loads of BATCH fours are under way together.
+template <int THREADS, int BATCH, int PER> __device__ __forceinline__ void row_of(float4 (&v)[PER], const One &p, int first) {
 #pragma unroll
-    for (int e = 0; e < PER; e++) {
-      int i = base + 4 * THREADS * e;
-      gain[e] = p.norm && i < p.k ? *(const float4 *)(p.nw + i) : float4{0, 0, 0, 0};
-    }
-    grid_wait();
-    float mean = 0, sq = 0, rstd = 1;
+  for (int e = 0; e < PER; e++) v[e] = {0, 0, 0, 0};
 #pragma unroll
-    for (int e = 0; e < PER; e++) {
-      int i = base + 4 * THREADS * e;
-      v[e] = i < p.k ? *(const float4 *)(p.x + i) : float4{0, 0, 0, 0};
+  for (int e = 0; e < PER; e += BATCH) {
+    if (first + 4 * THREADS * e >= p.k) break; // for all threads
+    float4 u[BATCH];
+#pragma unroll
+    for (int h = 0; h < BATCH; h++) {
+      int i = first + 4 * (threadIdx.x + THREADS * (e + h));
+      u[h] = {0, 0, 0, 0};
+      if (i >= p.k) continue;
+      v[e + h] = *(const float4 *)(p.x + i);
+      if (p.add) u[h] = *(const float4 *)(p.add + i);
     }
     if (p.add)
 #pragma unroll
-      for (int e = 0; e < PER; e++) {
-        int i = base + 4 * THREADS * e;
-        if (i >= p.k) break;
-        float4 u = *(const float4 *)(p.add + i);
-        v[e].x += u.x, v[e].y += u.y, v[e].z += u.z, v[e].w += u.w;
-      }
-    if (p.norm == 2)
+      for (int h = 0; h < BATCH; h++) v[e + h].x += u[h].x, v[e + h].y += u[h].y, v[e + h].z += u[h].z, v[e + h].w += u[h].w;
+  }
+}
+
+// Subtracts the mean of a whole row where the norm does, and gives the factor of the
+// norm. The first block writes the row to sum before.
+template <int THREADS, int PER> __device__ __forceinline__ float centred(float4 (&v)[PER], const One &p) {
+  float mean = 0, sq = 0;
+  if (p.norm == 2) {
 #pragma unroll
-      for (int e = 0; e < PER; e++) mean += v[e].x + v[e].y + v[e].z + v[e].w;
-    mean = p.norm == 2 ? block_sum(mean) / p.k : 0;
-    if (p.norm) {
+    for (int e = 0; e < PER; e++) mean += v[e].x + v[e].y + v[e].z + v[e].w;
+    mean = block_sum(mean) / p.k;
+  }
 #pragma unroll
-      for (int e = 0; e < PER; e++) {
-        int i = base + 4 * THREADS * e;
-        if (i >= p.k) break;
-        if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
-        v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
-        sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
-      }
-      rstd = 1 / sqrtf(block_sum(sq) / p.k + p.eps);
-    }
+  for (int e = 0; e < PER; e++) {
+    int i = 4 * (threadIdx.x + THREADS * e);
+    if (i >= p.k) break;
+    if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
+    v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
+    sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+  }
+  return 1 / sqrtf(block_sum(sq) / p.k + p.eps);
+}
+
+// Four values of a norm from i on, with its gain.
+__device__ __forceinline__ float4 scaled(const One &p, int i, float4 v, float4 g, float rstd) {
+  float4 r = {v.x * rstd * (g.x + p.offset), v.y * rstd * (g.y + p.offset), v.z * rstd * (g.z + p.offset), v.w * rstd * (g.w + p.offset)};
+  if (!p.nb) return r;
+  float4 b = *(const float4 *)(p.nb + i);
+  return {r.x + b.x, r.y + b.y, r.z + b.z, r.w + b.w};
+}
+
+// x + add, normed where there is a norm, handed to put by fours of k, a multiple of 4;
+// at most 8192 where there is a norm. Waits for the kernels before this one if weights
+// may be read before that: gains are.
+template <int THREADS, class PUT> __device__ __forceinline__ void normed(STAMP, const One &p, PUT put) {
+  constexpr int PER = 2048 / THREADS;
+#pragma unroll 1
+  for (int first = 0; first < p.k; first += 8192) {
+    float4 v[PER], gain[PER];
 #pragma unroll
     for (int e = 0; e < PER; e++) {
-      int i = base + 4 * THREADS * e;
+      int i = first + 4 * (threadIdx.x + THREADS * e);
+      gain[e] = p.norm && i < p.k ? *(const float4 *)(p.nw + i) : float4{0, 0, 0, 0};
+    }
+    if (p.early && first == 0) grid_wait();
+    row_of<THREADS, 1>(v, p, first);
+    float rstd = p.norm ? centred<THREADS>(v, p) : 1;
+#pragma unroll
+    for (int e = 0; e < PER; e++) {
+      int i = first + 4 * (threadIdx.x + THREADS * e);
       if (i >= p.k) break;
-      float4 g = gain[e], r = v[e];
-      if (p.norm) r = {r.x * rstd * (g.x + p.offset), r.y * rstd * (g.y + p.offset), r.z * rstd * (g.z + p.offset), r.w * rstd * (g.w + p.offset)};
-      if (p.nb) {
-        float4 b = *(const float4 *)(p.nb + i);
-        r.x += b.x, r.y += b.y, r.z += b.z, r.w += b.w;
-      }
-      put(i, r);
+      put(i, p.norm ? scaled(p, i, v[e], gain[e], rstd) : v[e]);
     }
   }
 }
 
-// The same into shared memory.
+// The norm of a row in shared memory, by 256 threads. Gains come there by asynchronous
+// copies before the kernels before this one have ended: registers hold weights then.
 __device__ __forceinline__ void own_norm(STAMP, const One &p, float *xs) {
-  normed<256>(stamp_, p, [&](int i, float4 v) { *(float4 *)(xs + i) = v; });
+#pragma unroll 1
+  for (int i = 4 * threadIdx.x; i < p.k; i += 1024) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(smem_at(xs + i)), "l"(p.nw + i) : "memory");
+  if (p.early) grid_wait();
+  float4 v[8];
+  row_of<256, 2>(v, p, 0);
+  float rstd = centred<256>(v, p);
+  asm volatile("cp.async.wait_all;" ::: "memory"); // a thread reads what it copied
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    int i = 4 * threadIdx.x + 1024 * e;
+    if (i >= p.k) break;
+    *(float4 *)(xs + i) = scaled(p, i, v[e], *(const float4 *)(xs + i), rstd);
+  }
   __syncthreads();
 }
 
@@ -222,7 +261,7 @@ template <int TYPE> __device__ __forceinline__ void one(STAMP, const One &p) {
     for (int u = 0; u < AHEAD; u++)
 #pragma unroll
       for (int r = 0; r < 2; r++)
-        if (first + u * step < chunks) next[u][r] = __ldcs((const uint4 *)a.w[r] + first + u * step);
+        if (first + u * step < chunks) next[u][r] = load_once((const uint4 *)a.w[r] + first + u * step);
   };
   Pair a = pair_at<TYPE>(p, begin), b = a;
   if (!p.early) grid_wait();

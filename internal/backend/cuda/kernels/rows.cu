@@ -57,9 +57,11 @@ template <int W, int E>
 __device__ __forceinline__ void norm_held(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, const Before &b) {
   u64 o = (blockIdx.x * (u64)(blockDim.x / W) + threadIdx.x / W) * chunk;
   bool mine = o < (u64)size(rows, bind) * cols;
+  int t = threadIdx.x % W, at = o % width;
+  // Few rows wait for each of their loads: gains are brought nearer before.
+  if (W > 32 && 32 * t < chunk) asm volatile("prefetch.global.L2 [%0];" ::"l"(w + at + 32 * t));
   grid_wait();
   if (!mine) return;
-  int t = threadIdx.x % W, at = o % width;
   auto total = [](float v) { return W == 32 ? warp_sum(v) : block_sum(v); };
   constexpr int AHEAD = W == 32 ? E : 1; // values of add that are loaded with those of x: more would leave room for fewer blocks
   float4 v[E], u[AHEAD];
@@ -317,10 +319,11 @@ KERNEL k_adamw(STAMP, const int *bind, Dim rows, int cols, float *w, u16 *half, 
 }
 
 KERNEL k_sgd(STAMP, const int *bind, Dim rows, int cols, float *w, u16 *half, float *m, const float *g, const float *norm, const float *h, int decay, int nesterov) {
+  u64 n = (u64)size(rows, bind) * cols;
   grid_wait();
   if (!within(h, norm)) return;
   float clip = clip_factor(h, norm), momentum = h[BETA1], add = decay ? h[DECAY] : 0;
-  EACH(i) {
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
     float d = g[i] * clip + add * w[i], mi = momentum * m[i] + d;
     w[i] -= h[LR] * (nesterov ? d + momentum * mi : mi);
     if (half) half[i] = float_to_bf16(w[i]);

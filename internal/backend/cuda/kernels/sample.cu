@@ -20,17 +20,23 @@ struct Best {
 KERNEL k_sample_best(STAMP, const int *bind, Dim rows, int n, Best *best, const float *logits) {
   __shared__ u64 keys[32];
   __shared__ int bads[32];
-  int r = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int r = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, step = gridDim.x * blockDim.x;
+  bool there = r < size(rows, bind);
   grid_wait();
-  if (r >= size(rows, bind)) return;
+  if (!there) return;
   const float *x = logits + (u64)r * n;
   u64 top = 0;
   int bad = 0;
-#pragma unroll 8
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
-    float v = x[i];
-    if (v != v || v == INF) bad = 1;
-    else if (v != -INF) top = max(top, (u64)key_of(v) << 32 | ~(u32)i);
+  constexpr int AHEAD = 8; // values under way; the host has as many blocks as need one turn
+  for (int i0 = blockIdx.x * blockDim.x + threadIdx.x; i0 < n; i0 += AHEAD * step) {
+    float v[AHEAD];
+#pragma unroll
+    for (int e = 0; e < AHEAD; e++) v[e] = i0 + e * step < n ? x[i0 + e * step] : -INF;
+#pragma unroll
+    for (int e = 0; e < AHEAD; e++) {
+      if (v[e] != v[e] || v[e] == INF) bad = 1;
+      else if (v[e] != -INF) top = max(top, (u64)key_of(v[e]) << 32 | ~(u32)(i0 + e * step));
+    }
   }
   for (int o = 16; o; o >>= 1) {
     top = max(top, __shfl_xor_sync(~0u, top, o));

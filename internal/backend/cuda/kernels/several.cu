@@ -88,7 +88,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
   float sn = 0, cs = 1;
   if (m && i0 / each < mine && end.turn >= 0) angle(p.turn[end.part], i0 / 8 % m, end.turn, sn, cs);
   if (p.norm) __syncthreads();
-  grid_wait();
+  if (p.early) grid_wait();
 
   uint4 high[TURNS][2], low[TURNS][2];
   float square = 0;
