@@ -6,8 +6,8 @@ const (
 	sampleThreads = 256
 	sampleTurn    = 8 // logits that a thread of k_sample_best has under way: AHEAD in sample.cu
 	// sampleWaves is the number of blocks per unit that look for the rows' largest
-	// logits: all run at once.
-	sampleWaves = 8
+	// logits: all run at once with the 40 to 44 registers of k_sample_best.
+	sampleWaves = 5
 )
 
 // sampleParts is the number of blocks that look for a row's largest logit: as many as

@@ -7,7 +7,7 @@ import "testing"
 func TestSampleParts(t *testing.T) {
 	const units = 132
 	for _, c := range []struct{ rows, cols, parts int }{
-		{1, 128256, 63}, {8, 128256, 63}, {16, 128256, 63}, {64, 128256, 16}, {8, 32000, 16}, {1, 5, 1}, {2048, 128256, 1},
+		{1, 128256, 63}, {8, 128256, 63}, {10, 128256, 63}, {16, 128256, 41}, {64, 128256, 10}, {8, 32000, 16}, {1, 5, 1}, {2048, 128256, 1},
 	} {
 		parts := sampleParts(c.rows, c.cols, units)
 		if parts != c.parts {
