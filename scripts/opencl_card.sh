@@ -5,9 +5,9 @@
 #     scripts/opencl_card.sh BIN RESULTS.tar.gz [part...]
 #
 # BIN is the folder that make opencl-card-build wrote, or its archive from make
-# opencl-card-pack. It is run from the repository's root, since fixtures are read there.
-# Real models are read from $HOTPATH_MODELS or .cache/models; without them the models
-# inside the program are compared. RESULTS has a log per part, the studies' reports and
+# opencl-card-pack. Fixtures are read from the repository of this script. Real models
+# are read from $HOTPATH_MODELS or .cache/models; without them only the models inside the
+# program are compared. RESULTS has a log per part, the studies' reports and
 # figures.jsonl. It is written after each part, so an end at any time loses one part.
 #
 # | part | what |
@@ -17,7 +17,7 @@
 # | decode | tokens per second and launches per token in SmolLM2's shape; codes: on integers |
 # | tiles, transfers | the studies, with pictures |
 # | real | MiniLM, SmolLM2 and the models inside against their references and the CPU |
-# | ops, fixtures | the op bench and every architecture, by several processes: a driver may compile for one process at a time |
+# | ops, fixtures | the op bench and every architecture, by several processes: a driver may compile one program per process at a time |
 # | backend | the tests of internal/backend/opencl |
 #
 # Parts have time limits of their own, and HOTPATH_CARD_TIME is the limit of all, in
@@ -34,10 +34,11 @@ out=$work/opencl-card
 mkdir -p "$out" "$(dirname "$results")" || exit 2
 results=$(cd "$(dirname "$results")" && pwd)/$(basename "$results")
 if [ -f "$bin" ]; then
-  mkdir "$work/bin" && tar -xf "$bin" -C "$work/bin" || exit 2
+  mkdir "$work/bin" || exit 2
+  tar -xf "$bin" -C "$work/bin" || python3 -m tarfile -e "$bin" "$work/bin" || exit 2 # a machine may have no xz
   bin=$work/bin
 fi
-bin=$(cd "$bin" && pwd) || exit 2
+bin=$(cd "$bin" && pwd) && cd "$(dirname "$0")/.." || exit 2
 
 rounds=30 texts=256x128 study="--time 8s" quick=${HOTPATH_CARD_QUICK:-}
 [ -z "$quick" ] || { rounds=1 texts=2x16 study="--quick --time 1s"; }
