@@ -72,17 +72,25 @@ opencl:
 	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/optest ./internal/model ./internal/study
 
 # opencl-card runs on a card's OpenCL what opencl runs on PoCL, and measures. Where the
-# card's machine has no Go, opencl-card-build makes the programs, which are taken
-# there with the tree: scripts/opencl_card.sh bin/opencl-card. HOTPATH_CARD_ROUNDS=1
-# shows on PoCL that all of it works.
-.PHONY: opencl-card opencl-card-build
+# card's machine has no Go, opencl-card-build makes the programs, and opencl-card-pack an
+# archive of them: scripts/opencl_card.sh bin/opencl-card.tar.xz RESULTS.tar.gz.
+# HOTPATH_CARD_QUICK=1 shows on PoCL that all of it works.
+.PHONY: opencl-card opencl-card-build opencl-card-pack
+CARDBUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/opencl-card/
+CARDTEST  = CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/opencl-card/
 opencl-card-build:
 	mkdir -p bin/opencl-card
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/opencl-card/ ./cmd/hotpath ./internal/gpubench
-	for p in backend/opencl optest model; do CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/opencl-card/$$(basename $$p).test ./internal/$$p || exit 1; done
+	$(CARDBUILD) ./cmd/hotpath ./internal/gpubench
+	$(CARDTEST)ops.test ./internal/optest
+	$(CARDTEST)fixtures.test ./internal/model
+	$(CARDTEST)backend.test ./internal/backend/opencl
+	$(CARDTEST)real.test ./opencl
+
+opencl-card-pack: opencl-card-build
+	tar -C bin/opencl-card -c hotpath gpubench ops.test fixtures.test backend.test real.test | xz -9 -T2 >bin/opencl-card.tar.xz
 
 opencl-card: opencl-card-build
-	scripts/opencl_card.sh bin/opencl-card
+	scripts/opencl_card.sh bin/opencl-card opencl-card.tar.gz
 
 # gpu-test runs what needs a card; where there is none it says so and fails.
 gpu-test:
@@ -143,6 +151,17 @@ verify: build models $(VENV)/ready
 	  $(VENV)/bin/python scripts/verify_sts.py bin/hotpath $(MODELS) --shared $(SHARED) --precision $$p && \
 	  $(VENV)/bin/python scripts/verify_gemma.py bin/hotpath .cache/gemma --precision $$p || exit 1; \
 	done
+
+# verify-opencl is verify in f32 on an OpenCL device: the checks in $(SHARED), MiniLM's
+# 40 texts and SmolLM2's 20 continuations. On PoCL it takes about ten minutes.
+.PHONY: verify-opencl
+verify-opencl: models $(VENV)/ready
+	@scripts/fetch_pocl.sh
+	$(GO) build -o bin/hotpath-gpu ./cmd/hotpath
+	[ -e .cache/check/llama/reference.json ] || $(VENV)/bin/python $(SHARED)/check/make_models.py .cache/check --corpus $(SHARED)/corpus/wikitext2-valid.txt
+	$(VENV)/bin/python $(SHARED)/check/check_models.py scripts/on_opencl.sh .cache/check --precision f32
+	$(VENV)/bin/python scripts/verify_minilm.py scripts/on_opencl.sh $(MODELS) --precision f32
+	$(VENV)/bin/python scripts/verify_smollm2.py scripts/on_opencl.sh $(MODELS) --precision f32
 
 $(VENV)/ready:
 	$(PYTHON) -m venv $(VENV)

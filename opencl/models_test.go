@@ -4,7 +4,9 @@ package opencl
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -60,38 +62,119 @@ func TestOpenCLGenerates(t *testing.T) {
 	}
 }
 
-// TestOpenCLRealModels holds MiniLM and SmolLM2 on a device to the CPU.
-func TestOpenCLRealModels(t *testing.T) {
+// TestOpenCLModelsInside holds the models inside the program on a device to the CPU.
+func TestOpenCLModelsInside(t *testing.T) {
 	onDevice(t)
 	t.Parallel()
-	t.Run("MiniLM", func(t *testing.T) {
-		t.Parallel()
-		path := testmodels.Real(t, "all-MiniLM-L6-v2")
-		texts := []string{"a text", "Another text, with a few words more than the first one has."}
-		a, err := open(t, path, "cpu").Embed(context.Background(), texts, hotpath.EmbedOptions{})
+	texts := []string{"a text", "Another text, with a few words more than the first one has."}
+	embed := func(device string) [][]float32 {
+		v, err := open(t, "hotpath-embedder", device).Embed(context.Background(), texts, hotpath.EmbedOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := open(t, path, "opencl").Embed(context.Background(), texts, hotpath.EmbedOptions{})
-		if err != nil {
-			t.Fatal(err)
+		return v
+	}
+	want, got := embed("cpu"), embed("opencl")
+	for i := range texts {
+		if c := cosine(got[i], want[i]); !(c > 0.99999) {
+			t.Errorf("text %d: cosine %.7f with the CPU's vector", i, c)
 		}
-		for i := range a {
-			dot := 0.0
-			for j := range a[i] {
-				dot += float64(a[i][j]) * float64(b[i][j])
+	}
+	o := hotpath.GenerateOptions{MaxTokens: 48, Raw: true}
+	if a, b := ids(t, open(t, "hotpath-generator", "cpu"), "One day, a little", o), ids(t, open(t, "hotpath-generator", "opencl"), "One day, a little", o); !slices.Equal(a, b) {
+		t.Errorf("%v, the CPU has %v", b, a)
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	var dot, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		dot, aa, bb = dot+x*y, aa+x*x, bb+y*y
+	}
+	return dot / math.Sqrt(aa*bb)
+}
+
+// TestOpenCLMiniLM holds the vectors of 40 texts to those of sentence-transformers.
+func TestOpenCLMiniLM(t *testing.T) {
+	onDevice(t)
+	t.Parallel()
+	m := open(t, testmodels.Real(t, "all-MiniLM-L6-v2"), "opencl")
+	cases, worst := testmodels.Load(t, "real/minilm").Cases, 1.0
+	var texts []string
+	for _, c := range cases {
+		texts = append(texts, c.Text)
+	}
+	got, err := m.Embed(context.Background(), texts, hotpath.EmbedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cases {
+		cos := cosine(got[i], c.Embedding)
+		if worst = min(worst, cos); !(cos > 0.99999) {
+			t.Errorf("text %d: cosine %.7f", i, cos)
+		}
+	}
+	t.Logf("%d texts, worst cosine %.7f", len(cases), worst)
+}
+
+// greedy is what f32 transformers continues prompts with (smollm2_greedy.json).
+type greedy struct {
+	Cases []struct {
+		Prompt string
+		F32    struct {
+			IDs []int32
+			Top [][][2]float64 // [token] the best ids with their logits
+		}
+	}
+}
+
+// mostLead is how many logits worse a token may be than the best one: rounding decides
+// between two that are closer.
+const mostLead = 0.01
+
+// TestOpenCLSmolLM2 holds 20 greedy continuations to those of f32 transformers, up to a
+// near tie. CPUs have shorter ones, because they take a tenth of a second per token.
+func TestOpenCLSmolLM2(t *testing.T) {
+	onDevice(t)
+	t.Parallel()
+	path := testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf")
+	var want greedy
+	data, err := os.ReadFile(testmodels.Dir(t, "real/smollm2_greedy.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &want)
+	}
+	if err != nil || len(want.Cases) != 20 {
+		t.Fatalf("%d prompts, expected 20: %v", len(want.Cases), err)
+	}
+	steps := len(want.Cases[0].F32.IDs)
+	if devices, err := opencl.Devices(); err != nil || devices[0].CPU {
+		steps = 8
+	}
+	m, whole := open(t, path, "opencl"), 0
+	for _, c := range want.Cases {
+		got := ids(t, m, c.Prompt, hotpath.GenerateOptions{MaxTokens: steps, Raw: true, IgnoreEOS: true})
+		if len(got) != steps {
+			t.Errorf("%q: %d tokens, expected %d", c.Prompt, len(got), steps)
+			continue
+		}
+		at := 0
+		for at < steps && got[at] == c.F32.IDs[at] {
+			at++
+		}
+		if at == steps {
+			whole++
+			continue
+		}
+		lead := math.Inf(1)
+		for _, top := range c.F32.Top[at] {
+			if int32(top[0]) == got[at] {
+				lead = c.F32.Top[at][0][1] - top[1]
 			}
-			if !(math.Abs(dot-1) < 1e-5) {
-				t.Errorf("text %d: cosine %.7f with the CPU's vector", i, dot)
-			}
 		}
-	})
-	t.Run("SmolLM2", func(t *testing.T) {
-		t.Parallel()
-		path := testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf")
-		o := hotpath.GenerateOptions{MaxTokens: 24, Raw: true}
-		if a, b := ids(t, open(t, path, "cpu"), "The capital of France is", o), ids(t, open(t, path, "opencl"), "The capital of France is", o); !slices.Equal(a, b) {
-			t.Errorf("%v, the CPU has %v", b, a)
+		if lead > mostLead {
+			t.Errorf("%q: token %d is %d, expected %d, which is better by %.4f", c.Prompt, at, got[at], c.F32.IDs[at], lead)
 		}
-	})
+	}
+	t.Logf("%d of %d continuations of %d tokens as in f32", whole, len(want.Cases), steps)
 }

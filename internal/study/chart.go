@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,13 +13,33 @@ import (
 // and dark surroundings and use no script. All of them are width units wide.
 const width = 760
 
-// chartStyle gives the classes of all charts; series have s0, s1, ...
-var chartStyle = `<style>
+// chartStyle gives the classes of all charts; series have s0, s1, ... Each colour stands
+// there twice: viewers without variables, which most converters to PNG are, take the
+// first.
+var chartStyle = twice(`<style>
 .hp{--bg:#ffffff;--ink:#1d2433;--dim:#667085;--grid:#e6e9ef;--c0:#2f6fd0;--c1:#e0762f;--c2:#2a9d6f;--c3:#8a57c6;--c4:#cc4457;--c5:#0f93a6;--c6:#a8892a;--c7:#7a8599;font:13px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 @media (prefers-color-scheme:dark){.hp{--bg:#161a23;--ink:#e6e9f0;--dim:#98a2b3;--grid:#2a3040;--c0:#6ea4f5;--c1:#f19a5c;--c2:#55c596;--c3:#b48af0;--c4:#f07887;--c5:#4cc3d4;--c6:#d8b95a;--c7:#98a2b3}}
 .hp .bg{fill:var(--bg)}.hp text{fill:var(--ink)}.hp .t{font-weight:600;font-size:15px}.hp .d{fill:var(--dim);font-size:12px}.hp .g{stroke:var(--grid);fill:none}.hp .ax{stroke:var(--dim);fill:none}
 .hp .mk{stroke:var(--dim);stroke-dasharray:4 4;fill:none}.hp .w{stroke:var(--ink);stroke-width:1.5;fill:none}.hp .in{font-size:12px}.hp .on{fill:#fff}.hp .ou{fill:#10151f}
-` + seriesStyle + `</style>`
+` + seriesStyle + `</style>`)
+
+var (
+	light    = regexp.MustCompile(`--(\w+):(#\w+)`)
+	variable = regexp.MustCompile(`(fill|stroke):var\(--(\w+)\)`)
+)
+
+// twice puts the colour of light surroundings before each colour that is a variable.
+func twice(style string) string {
+	first, _, _ := strings.Cut(style, "@media")
+	colors := map[string]string{}
+	for _, m := range light.FindAllStringSubmatch(first, -1) {
+		colors[m[1]] = m[2]
+	}
+	return variable.ReplaceAllStringFunc(style, func(use string) string {
+		m := variable.FindStringSubmatch(use)
+		return m[1] + ":" + colors[m[2]] + ";" + use
+	})
+}
 
 var seriesStyle = func() string {
 	var b strings.Builder
@@ -95,6 +116,7 @@ type Lines struct {
 	Series                []Series
 	Marks                 []Mark
 	LogX                  bool
+	LogY                  bool // for values above 0
 	FromZero              bool
 }
 
@@ -111,9 +133,13 @@ func (c Lines) SVG() string {
 	// beyond, as much is drawn as leaves the lines readable.
 	lo, hi := slices.Min(ys), slices.Max(ys)
 	room := max(hi-lo, 0.5*max(math.Abs(lo), math.Abs(hi)))
+	least := lo - room
+	if c.LogY = c.LogY && lo > 0; c.LogY {
+		least = lo / 2
+	}
 	for _, r := range c.Series {
 		for _, v := range slices.Concat(r.Low, r.High) {
-			ys = append(ys, min(max(v, lo-room), hi+room))
+			ys = append(ys, min(max(v, least), hi+room))
 		}
 	}
 	top := s.legend(52, names) + 20
@@ -121,25 +147,26 @@ func (c Lines) SVG() string {
 	if c.FromZero {
 		ys = append(ys, 0)
 	}
-	fx := func(v float64) float64 { return v }
-	if c.LogX {
-		fx = math.Log2
-	}
+	fx, fy := scale(c.LogX), scale(c.LogY)
 	x0, x1 := bounds(xs, fx)
 	ticks := niceTicks(ys)
-	y0, y1 := ticks[0], ticks[len(ticks)-1]
+	if c.LogY {
+		ticks = logTicks(slices.Min(ys), slices.Max(ys))
+	}
+	first, last := ticks[0], ticks[len(ticks)-1]
+	y0, y1 := fy(first), fy(last)
 	px := func(v float64) float64 { return left + (fx(v)-x0)/(x1-x0)*(right-left) }
-	py := func(v float64) float64 { return bottom - (min(max(v, y0), y1)-y0)/(y1-y0)*(bottom-top) }
+	py := func(v float64) float64 { return bottom - (fy(min(max(v, first), last))-y0)/(y1-y0)*(bottom-top) }
 	for _, v := range ticks {
 		s.line("g", left, py(v), right, py(v))
 		s.text(left-8, py(v)+4, "d", "end", number(v))
 	}
-	last := -100.0
+	before := -100.0
 	for _, v := range distinct(xs) {
-		if px(v)-last < 34 {
+		if px(v)-before < 34 {
 			continue
 		}
-		last = px(v)
+		before = px(v)
 		s.text(px(v), bottom+18, "d", "middle", number(v))
 	}
 	s.line("ax", left, bottom, right, bottom)
@@ -184,6 +211,34 @@ func (s *svg) series(r Series, color int, px, py func(float64) float64) {
 		}
 		fmt.Fprintf(s, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3.6"><title>%s: %s at %s</title></circle>`+"\n",
 			color, px(r.X[k]), py(r.Y[k]), html.EscapeString(r.Name), number(r.Y[k]), number(r.X[k]))
+	}
+}
+
+// scale is the function that an axis has.
+func scale(log bool) func(float64) float64 {
+	if log {
+		return math.Log2
+	}
+	return func(v float64) float64 { return v }
+}
+
+// logTicks are 1, 2 and 5 times powers of ten, or only these where there are many, from
+// the last one below lo to the first one above hi. lo is above 0.
+func logTicks(lo, hi float64) (ticks []float64) {
+	steps := []float64{1, 2, 5}
+	if hi/lo > 300 {
+		steps = steps[:1]
+	}
+	for power := math.Floor(math.Log10(lo)) - 1; ; power++ {
+		for _, step := range steps {
+			v := step * math.Pow(10, power)
+			if v <= lo {
+				ticks = ticks[:0]
+			}
+			if ticks = append(ticks, v); v >= hi && v > ticks[0] {
+				return ticks
+			}
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
+	"strings"
 )
 
 // Bar is one row of a bar chart.
@@ -155,24 +157,36 @@ type Heat struct {
 	Title, XLabel, YLabel, Unit string
 	X, Y                        []string
 	Values                      [][]float64 // [y][x]
+	Best                        bool        // mark the largest value of each row
 }
+
+// widthOf is about how wide a label is.
+func widthOf(label string) float64 { return 6.8 * float64(len(label)) }
 
 // heatColors run from low to high.
 var heatColors = [][3]float64{{240, 244, 250}, {158, 202, 225}, {66, 146, 198}, {8, 81, 156}, {8, 40, 96}}
 
 // SVG draws the map.
 func (c Heat) SVG() string {
-	const left, right, top = 116.0, float64(width - 24), 50.0
-	const cellH = 34.0
-	bottom := top + cellH*float64(len(c.Y))
-	s := newSVG(int(bottom)+52, fmt.Sprintf("%s, %s", c.Title, c.Unit))
+	const right, top, cellH = float64(width - 24), 50.0, 34.0
+	left, bottom := 40.0, top+cellH*float64(len(c.Y))
+	for _, label := range c.Y {
+		left = max(left, 40+widthOf(label))
+	}
+	w := (right - left) / float64(max(1, len(c.X)))
+	under := 0.0 // height of second lines of labels
+	for _, label := range c.X {
+		if widthOf(label) > w && strings.Contains(label, " ") {
+			under = 15
+		}
+	}
+	s := newSVG(int(bottom+under)+52, fmt.Sprintf("%s, %s", c.Title, c.Unit))
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, row := range c.Values {
 		for _, v := range row {
 			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
-	w := (right - left) / float64(max(1, len(c.X)))
 	for j, row := range c.Values {
 		y := top + cellH*float64(j)
 		s.text(left-10, y+cellH/2+4, "d", "end", c.Y[j])
@@ -189,12 +203,20 @@ func (c Heat) SVG() string {
 				class = "in on"
 			}
 			s.text(left+w*(float64(i)+0.5), y+cellH/2+4, class, "middle", number(v))
+			if c.Best && v == slices.Max(row) {
+				s.rect("w", left+w*float64(i)+1.5, y+1.5, w-3, cellH-3, 4, c.X[i]+" has the largest value of this row")
+			}
 		}
 	}
 	for i, x := range c.X {
-		s.text(left+w*(float64(i)+0.5), bottom+18, "d", "middle", x)
+		at, rest := left+w*(float64(i)+0.5), ""
+		if under > 0 {
+			x, rest, _ = strings.Cut(x, " ")
+			s.text(at, bottom+18+under, "d", "middle", rest)
+		}
+		s.text(at, bottom+18, "d", "middle", x)
 	}
-	s.text((left+right)/2, bottom+40, "d", "middle", c.XLabel)
+	s.text((left+right)/2, bottom+under+40, "d", "middle", c.XLabel)
 	fmt.Fprintf(s, `<text class="d" text-anchor="middle" transform="translate(18 %.1f) rotate(-90)">%s</text>`+"\n", (top+bottom)/2, html.EscapeString(c.YLabel))
 	return s.done()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,9 @@ func TestChartsSurviveExtremes(t *testing.T) {
 		"no spread":  Lines{Title: "t", XLabel: "x", YLabel: "y", LogX: true, Series: []Series{{Name: "s", X: []float64{1, 2}, Y: []float64{0, 0}}}}.SVG(),
 		"zero bars":  Bars{Title: "t", Unit: "u", Bars: []Bar{{Label: "l"}}}.SVG(),
 		"no parts":   Stacks{Title: "t", Unit: "u", Parts: []string{"a"}, Rows: []Stack{{"r", []float64{0}}}}.SVG(),
+		"logarithms": Lines{Title: "t", XLabel: "x", YLabel: "y", LogX: true, LogY: true, Series: []Series{{Name: "s", X: []float64{1, 2}, Y: []float64{0.03, 70}, Low: []float64{-1, 60}, High: []float64{0.04, 80}}}}.SVG(),
+		"no logs":    Lines{Title: "t", XLabel: "x", YLabel: "y", LogY: true, Series: []Series{{Name: "s", X: []float64{1, 2}, Y: []float64{0, 5}}}}.SVG(),
+		"long names": Heat{Title: "t", XLabel: "x", YLabel: "y", Unit: "u", Best: true, X: slices.Repeat([]string{"128x128 by 16"}, 12), Y: []string{"16384 x 1536 x 384"}, Values: [][]float64{slices.Repeat([]float64{5}, 12)}}.SVG(),
 		"equal heat": Heat{Title: "t", XLabel: "x", YLabel: "y", Unit: "u", X: []string{"1"}, Y: []string{"1"}, Values: [][]float64{{5}}}.SVG(),
 	} {
 		if err := wellFormed(svg); err != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -121,6 +122,22 @@ func RealOrInside(t testing.TB, name string) string {
 		inside = "hotpath-generator.gguf"
 	}
 	return filepath.Join(root(t), "internal", "builtin", inside)
+}
+
+// Mine reports whether a process runs case i of a list: every one, unless several
+// processes share the list. Of these HOTPATH_TEST_PART=2/8 has every eighth case, from
+// the second one on.
+func Mine(t testing.TB, i int) bool {
+	t.Helper()
+	part := os.Getenv("HOTPATH_TEST_PART")
+	if part == "" {
+		return true
+	}
+	var k, n int
+	if _, err := fmt.Sscanf(part, "%d/%d", &k, &n); err != nil || k < 1 || k > n {
+		t.Fatalf("testmodels: HOTPATH_TEST_PART=%q, expected 2/8 or the like", part)
+	}
+	return i%n == k-1
 }
 
 // root is the repository's root. Tests run in their package's directory, so go.mod is

@@ -103,3 +103,25 @@ func TestTrainingRunsAreWhole(t *testing.T) {
 		Dir(t, "train/"+name+"-after.safetensors")
 	}
 }
+
+// Processes share a list: each case has one.
+func TestCasesOfProcesses(t *testing.T) {
+	t.Setenv("HOTPATH_TEST_PART", "")
+	for i := range 5 {
+		if !Mine(t, i) {
+			t.Errorf("case %d belongs to nobody", i)
+		}
+	}
+	var got [5]int
+	for _, part := range []string{"1/3", "2/3", "3/3"} {
+		t.Setenv("HOTPATH_TEST_PART", part)
+		for i := range got {
+			if Mine(t, i) {
+				got[i]++
+			}
+		}
+	}
+	if got != [5]int{1, 1, 1, 1, 1} {
+		t.Errorf("cases ran %v times, expected each once", got)
+	}
+}

@@ -82,6 +82,29 @@ func (p *Pool) Give(a Address) {
 	delete(p.class, a)
 }
 
+// Blocks are blocks of a pool that somebody keeps together.
+type Blocks struct {
+	Pool *Pool
+	list []Address
+}
+
+// Take is Pool.Take.
+func (b *Blocks) Take(bytes int64, what string) (Address, error) {
+	a, err := b.Pool.Take(bytes, what)
+	if err == nil {
+		b.list = append(b.list, a)
+	}
+	return a, err
+}
+
+// Give gives all blocks back.
+func (b *Blocks) Give() {
+	for _, a := range b.list {
+		b.Pool.Give(a)
+	}
+	b.list = nil
+}
+
 // classOf is the class of memory that is taken for something: that of an arena, weights,
 // or small tables of plans.
 func classOf(what string) string {

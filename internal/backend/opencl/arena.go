@@ -1,8 +1,6 @@
 package opencl
 
 import (
-	"errors"
-
 	"hotpath/internal/backend/device"
 	"hotpath/internal/plan"
 )
@@ -15,21 +13,26 @@ func (b *Backend) Arena(c plan.Class, bytes int64) (plan.Arena, error) {
 		return nil, err
 	}
 	a := device.NewArena(at, b.pool, b)
-	buf, offset := b.slabs.at(at)
-	if err := b.drv.fill(buf, offset, (bytes+3)/4*4); err != nil {
-		return nil, errors.Join(err, a.Free())
+	if err := b.fill(at, bytes); err != nil {
+		return nil, firstOf(err, a.Free())
 	}
 	if c != plan.IO {
 		return a, nil
 	}
 	host, pinned, err := b.pinned(bytes, c.String())
 	if err != nil {
-		return nil, errors.Join(err, a.Free())
+		return nil, firstOf(err, a.Free())
 	}
 	return device.NewIOArena(a, host, func() error {
 		b.hosts.Give(pinned)
 		return nil
 	}), nil
+}
+
+// fill writes zeros and waits for it. Bytes are rounded up to words: blocks have room.
+func (b *Backend) fill(at address, bytes int64) error {
+	buf, offset := b.slabs.at(at)
+	return b.drv.fill(buf, offset, (bytes+3)/4*4)
 }
 
 // Write copies to the device and waits for it.
@@ -57,5 +60,5 @@ func (b *Backend) finish(e event, err error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.drv.wait(e), b.drv.forget(e))
+	return firstOf(b.drv.wait(e), b.drv.forget(e))
 }

@@ -12,7 +12,6 @@
 package opencl
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -67,7 +66,7 @@ func New(o Options) (*Backend, error) {
 	// Most plans need these: a device whose compiler fails is refused here, where the
 	// caller can still take another.
 	if err := b.prepare([]code{plain("k_embed"), plain("k_norm")}); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, firstOf(err, b.Close())
 	}
 	return b, nil
 }
@@ -81,7 +80,7 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 		b.tuner.spent = 2 * tuneTime
 	}
 	if err := b.about.check(); err != nil {
-		return nil, errors.Join(err, drv.close())
+		return nil, firstOf(err, drv.close())
 	}
 	return b, nil
 }
@@ -142,5 +141,5 @@ func (b *Backend) pinned(bytes int64, what string) ([]byte, address, error) {
 func (b *Backend) Close() error {
 	b.pool.Close()
 	b.hosts.Close()
-	return errors.Join(b.slabs.close(), b.pins.close(), b.drv.close())
+	return firstOf(b.slabs.close(), b.pins.close(), b.drv.close())
 }

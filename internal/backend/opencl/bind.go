@@ -67,10 +67,10 @@ func newBinder(be *Backend, e *exec, at address) *binder {
 
 // Bind makes the launches of a plan.
 func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.Exec, error) {
-	e := &exec{be: b, io: m.Arenas[plan.IO].(*device.IOArena), apart: o.Slots > 1}
-	e.lanes.Plan = p
+	e := b.newExec()
+	e.io, e.apart, e.lanes.Plan = m.Arenas[plan.IO].(*device.IOArena), o.Slots > 1, p
 	if err := e.record(m); err != nil {
-		return nil, errors.Join(err, e.Close())
+		return nil, firstOf(err, e.Close())
 	}
 	return e, nil
 }
@@ -80,11 +80,11 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 func (e *exec) record(m *plan.Memory) (err error) {
 	p := e.lanes.Plan
 	b := &binder{be: e.be, exec: e}
-	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.take, e.be
+	b.Plan, b.Memory, b.IO, b.Keep, b.Copy = p, m, e.io, e.kept.Take, e.be
 	if e.host, e.pinned, err = e.be.pinned(12, "sizes"); err != nil {
 		return err
 	}
-	if b.sizes, err = e.take(12, "sizes"); err != nil {
+	if b.sizes, err = e.kept.Take(12, "sizes"); err != nil {
 		return err
 	}
 	e.sizes = b.sizes
@@ -148,7 +148,7 @@ func (b *binder) launchOf(c code, name string, groups [2]extent, lanes int, argu
 	}
 	b.exec.launches = append(b.exec.launches, launch{name: name, kernel: k, groups: groups, lanes: lanes})
 	if most, err := b.be.drv.limit(k); err != nil || most < lanes {
-		b.Fail(errors.Join(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
+		b.Fail(firstOf(err, fmt.Errorf("%w: kernel %s on %s: %w of %d work items, expected %d", ErrDevice, name, b.be.about.Name, errGroup, most, lanes)))
 		return
 	}
 	var values [][]byte

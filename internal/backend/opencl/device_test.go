@@ -89,7 +89,7 @@ func TestTilesOnADevice(t *testing.T) {
 				got[i] = 1e9
 			}
 			y := put(t, b, got)
-			k := newBinder(b, &exec{be: b}, y)
+			k := newBinder(b, b.newExec(), y)
 			k.many(tile, s.Type, tensor.Dim{Sym: tensor.T, Mul: 1}, s.Cols, s.Inner, sizes, y, xs, at, bs, -1)
 			k.exec.launches[0].groups = tile.tiled(tensor.Fixed(s.Rows), s.Cols)
 			if _, err := b.timed(k); err != nil {
@@ -196,7 +196,7 @@ func TestSubgroupsOnADevice(t *testing.T) {
 	x, y, z := put(t, b, values), put(t, b, make([]float32, 1)), put(t, b, make([]float32, 1))
 	target, none := put(t, b, []int32{500}), address(0)
 	run := func(name string, arguments ...any) {
-		k := newBinder(b, &exec{be: b}, 1)
+		k := newBinder(b, b.newExec(), 1)
 		k.launch(name, one, itemsOf, arguments...)
 		if _, err := b.timed(k); err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestHalvesOnADevice(t *testing.T) {
 	}
 	x, w, got := random(rows*inner), random(cols*inner), make([]float32, rows*cols)
 	y := put(t, b, got)
-	k := newBinder(b, &exec{be: b}, y)
+	k := newBinder(b, b.newExec(), y)
 	k.many(c, tensor.F32, tensor.Fixed(rows), cols, inner, put(t, b, []int32{0, 0, 0}), y, put(t, b, x), put(t, b, w), 0, -1)
 	if _, err := b.timed(k); err != nil {
 		t.Fatal(err)

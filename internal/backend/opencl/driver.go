@@ -233,19 +233,40 @@ func noDevice(platforms int, failed []error) error {
 	return fmt.Errorf("%w: %d platforms and no device", ErrDevice, platforms)
 }
 
+// notLoaded is an error of a library that the system's loader does not take, by what the
+// loader says: a machine without the file has no runtime, any other reason is told.
+// glibc and musl say it in different words.
+func notLoaded(name, said string) error {
+	if strings.Contains(said, name+": cannot open shared object file: No such file") || strings.Contains(said, name+": No such file") {
+		return fmt.Errorf("%w: %w: no OpenCL runtime (%s) on this machine", ErrDevice, ErrAbsent, name)
+	}
+	return fmt.Errorf("%w: the runtime %s cannot be loaded: %s", ErrDevice, name, strings.TrimPrefix(said, name+": "))
+}
+
 // noPlatform is the code of a loader without a runtime behind it.
 const noPlatform = -1001
 
 // failure is an error of a call of the runtime.
 func failure(call string, code int32) error {
+	if code == noPlatform {
+		return fmt.Errorf("%w: %w: no platform: no device's runtime is installed, or none can be loaded (%s, code %d)", ErrDevice, ErrAbsent, call, code)
+	}
 	name, ok := codes[code]
 	if !ok {
 		name = "unknown error"
 	}
-	if code == noPlatform {
-		return fmt.Errorf("%w: %w: %s: %s (%d)", ErrDevice, ErrAbsent, call, name, code)
-	}
 	return fmt.Errorf("%w: %s: %s (%d)", ErrDevice, call, name, code)
+}
+
+// firstOf is the first error of some calls: a device that failed fails at all that
+// follow, and the first error says why.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var codes = map[int32]string{
@@ -253,5 +274,5 @@ var codes = map[int32]string{
 	-7: "profiling information not available", -11: "build failed", -14: "a command before it failed", -30: "invalid value", -33: "invalid device", -34: "invalid context",
 	-36: "invalid queue", -38: "invalid buffer", -42: "invalid binary", -44: "invalid program", -45: "invalid program executable", -46: "invalid kernel name", -48: "invalid kernel", -49: "invalid argument index",
 	-50: "invalid argument value", -51: "invalid argument size", -52: "arguments missing", -54: "invalid group size", -55: "invalid item size", -58: "invalid event", -59: "invalid operation",
-	-61: "invalid buffer size", -63: "invalid global size", noPlatform: "no platform found",
+	-61: "invalid buffer size", -63: "invalid global size",
 }

@@ -3,7 +3,6 @@ package opencl
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"hotpath/internal/backend/device"
@@ -21,7 +20,7 @@ type exec struct {
 	sent     tensor.Bind // sizes that the device has
 	pinned   address     // of host
 	sizes    address
-	blocks   []address
+	kept     device.Blocks
 	launches []launch
 	begins   []int // [step] its first launch; one more at the end
 	// apart says that copies have queues of their own: other runs may be in flight.
@@ -34,15 +33,6 @@ type exec struct {
 	spans  [][2]int64
 }
 
-// take gives memory that the plan keeps.
-func (e *exec) take(bytes int64, what string) (address, error) {
-	a, err := e.be.pool.Take(bytes, what)
-	if err == nil {
-		e.blocks = append(e.blocks, a)
-	}
-	return a, err
-}
-
 func (e *exec) Describe(p *profile.Plan) {
 	lanes := []string{"queue"}
 	if e.apart {
@@ -50,6 +40,9 @@ func (e *exec) Describe(p *profile.Plan) {
 	}
 	e.lanes.Describe(p, "opencl", e.be.about.Name, lanes...)
 }
+
+// newExec is one without launches.
+func (b *Backend) newExec() *exec { return &exec{be: b, kept: device.Blocks{Pool: b.pool}} }
 
 // Enqueue enqueues inputs, launches and outputs; nothing of it waits.
 func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) error {
@@ -66,7 +59,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if err != nil {
 		e.lanes.Drop()
 		e.sent = tensor.Bind{}
-		return errors.Join(err, e.be.drv.finish(), e.settle())
+		return firstOf(err, e.be.drv.finish(), e.settle())
 	}
 	e.lanes.Launched()
 	e.be.counts.runs.Add(1)
@@ -180,7 +173,7 @@ func (e *exec) note(ev event, err error) error {
 
 // settle waits for what was enqueued, and forgets it.
 func (e *exec) settle() error {
-	return errors.Join(e.await(), e.forget())
+	return firstOf(e.await(), e.forget())
 }
 
 // await waits for the last command. A run may have none.
@@ -194,7 +187,7 @@ func (e *exec) await() error {
 // forget drops the events of a run.
 func (e *exec) forget() (err error) {
 	for _, ev := range e.events {
-		err = errors.Join(err, e.be.drv.forget(ev))
+		err = firstOf(err, e.be.drv.forget(ev))
 	}
 	e.events = e.events[:0]
 	return err
@@ -202,7 +195,7 @@ func (e *exec) forget() (err error) {
 
 // Wait returns when the outputs are in host memory.
 func (e *exec) Wait() error {
-	return errors.Join(e.lanes.Wait(e.await, e.fold), e.forget())
+	return firstOf(e.lanes.Wait(e.await, e.fold), e.forget())
 }
 
 // Lanes of a profile, behind the host's.
@@ -258,7 +251,7 @@ func (e *exec) fold(end int64) error {
 	// The queue has left the run before the host sees the end, and before outputs
 	// travel in a queue of their own.
 	e.lanes.Span(laneQueue, started, before[laneQueue])
-	return errors.Join(errs...)
+	return firstOf(errs...)
 }
 
 // Close gives the plan's memory back.
@@ -268,9 +261,7 @@ func (e *exec) Close() error {
 		errs = append(errs, e.be.drv.drop(l.kernel))
 	}
 	e.be.hosts.Give(e.pinned)
-	for _, a := range e.blocks {
-		e.be.pool.Give(a)
-	}
-	e.launches, e.host, e.pinned, e.blocks = nil, nil, 0, nil
-	return errors.Join(errs...)
+	e.kept.Give()
+	e.launches, e.host, e.pinned = nil, nil, 0
+	return firstOf(errs...)
 }

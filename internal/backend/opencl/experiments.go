@@ -2,8 +2,8 @@ package opencl
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hotpath/internal/backend/device"
@@ -21,7 +21,7 @@ type Work struct {
 // Close gives back what the work holds.
 func (w *Work) Close() error { return w.exec.Close() }
 
-func (b *Backend) newWork() *Work { return &Work{be: b, exec: &exec{be: b}} }
+func (b *Backend) newWork() *Work { return &Work{be: b, exec: b.newExec()} }
 
 // pinned gives host memory, once per work.
 func (w *Work) pinned(bytes int64) ([]byte, error) {
@@ -70,6 +70,25 @@ func (b *Backend) Tiles() (out []string) {
 	return out
 }
 
+// Tune chooses the tile of a product as the first run of a model does, and tells how long
+// it measured.
+func (b *Backend) Tune(s Shape) (name string, took time.Duration, err error) {
+	bytes := int64(s.Cols) * int64(s.Type.RowBytes(s.Inner))
+	w, err := b.pool.Take(bytes, "a product")
+	if err != nil {
+		return "", 0, err
+	}
+	defer b.pool.Give(w)
+	if err := b.fill(w, bytes); err != nil {
+		return "", 0, err
+	}
+	chosen, err := b.tuner.choose(s, b.about, func(s Shape) (out []Timing, _ time.Duration, err error) {
+		out, took, err = b.measure(s, w)
+		return out, took, err
+	})
+	return chosen.String(), took, err
+}
+
 // Product is a product of zeros in a tile.
 func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	t, ok := named(name, b.about)
@@ -80,18 +99,17 @@ func (b *Backend) Product(s Shape, name string) (*Work, error) {
 	at := make([]address, 4)
 	for i, bytes := range []int64{12, 4 * int64(s.Rows) * int64(s.Cols), 4 * int64(s.Rows) * int64(s.Inner), int64(s.Cols) * int64(s.Type.RowBytes(s.Inner))} {
 		var err error
-		if at[i], err = w.exec.take(bytes, "a product"); err == nil {
-			buf, offset := b.slabs.at(at[i])
-			err = b.drv.fill(buf, offset, bytes/4*4)
+		if at[i], err = w.exec.kept.Take(bytes, "a product"); err == nil {
+			err = b.fill(at[i], bytes)
 		}
 		if err != nil {
-			return nil, errors.Join(err, w.Close())
+			return nil, firstOf(err, w.Close())
 		}
 	}
 	k := w.binder()
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, at[0], at[1], at[2], at[3], 0, -1)
 	if k.Failed != nil {
-		return nil, errors.Join(k.Failed, w.Close())
+		return nil, firstOf(k.Failed, w.Close())
 	}
 	w.Run = w.launch
 	return w, nil
@@ -103,11 +121,11 @@ func (b *Backend) Copies(parts int, bytes int64, blocking bool) (*Work, error) {
 	w := b.newWork()
 	host, err := w.pinned(int64(parts) * bytes)
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, firstOf(err, w.Close())
 	}
-	at, err := w.exec.take(int64(parts)*bytes, "copies")
+	at, err := w.exec.kept.Take(int64(parts)*bytes, "copies")
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, firstOf(err, w.Close())
 	}
 	buf, offset := b.slabs.at(at)
 	w.Bytes = int64(parts+1) * bytes
@@ -138,24 +156,27 @@ func (b *Backend) Lookup(tokens, dim, vocab int, onHost bool) (*Work, error) {
 	}
 	host, err := w.pinned(travel)
 	if err != nil {
-		return nil, errors.Join(err, w.Close())
+		return nil, firstOf(err, w.Close())
 	}
 	at := make([]address, 3)
 	for i, bytes := range []int64{rows, int64(4 * vocab * dim), 4 * int64(tokens)} {
-		if at[i], err = w.exec.take(bytes, "a lookup"); err != nil {
-			return nil, errors.Join(err, w.Close())
+		if at[i], err = w.exec.kept.Take(bytes, "a lookup"); err != nil {
+			return nil, firstOf(err, w.Close())
 		}
 	}
 	w.Bytes = travel
 	to := at[2]
 	var table []float32
 	if onHost {
-		to, table = at[0], make([]float32, vocab*dim)
+		to, table = at[0], slices.Repeat([]float32{1}, vocab*dim) // pages that nobody wrote are all the same one
 	} else {
+		if err := b.fill(at[1], 4*int64(vocab)*int64(dim)); err != nil {
+			return nil, firstOf(err, w.Close())
+		}
 		k := w.binder()
 		k.launch("k_embed", k.spread(tensor.Fixed(tokens), dim), itemsOf, at[2], tensor.Fixed(tokens), dim, at[0], at[1], tensor.F32, at[2], float32(1))
 		if k.Failed != nil {
-			return nil, errors.Join(k.Failed, w.Close())
+			return nil, firstOf(k.Failed, w.Close())
 		}
 	}
 	buf, offset := b.slabs.at(to)

@@ -149,3 +149,21 @@ func TestRunsOfCards(t *testing.T) {
 		}
 	}
 }
+
+// A library that is missing is no device; one that is broken, or that misses another
+// library, is told.
+func TestLibrariesThatAreNotLoaded(t *testing.T) {
+	const name = "libOpenCL.so.1"
+	for said, want := range map[string]string{
+		"libOpenCL.so.1: cannot open shared object file: No such file or directory":     "no OpenCL runtime (libOpenCL.so.1)",
+		"Error loading shared library libOpenCL.so.1: No such file or directory":        "no OpenCL runtime (libOpenCL.so.1)",
+		"libOpenCL.so.1: invalid ELF header":                                            "the runtime libOpenCL.so.1 cannot be loaded: invalid ELF header",
+		"libnvidia-ptx.so.1: cannot open shared object file: No such file or directory": "cannot be loaded: libnvidia-ptx.so.1: cannot open",
+		"libOpenCL.so.1: cannot open shared object file: Permission denied":             "cannot be loaded: cannot open shared object file: Permission denied",
+	} {
+		err := notLoaded(name, said)
+		if !errors.Is(err, ErrDevice) || errors.Is(err, ErrAbsent) != strings.HasPrefix(want, "no OpenCL") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, expected %q", said, err, want)
+		}
+	}
+}

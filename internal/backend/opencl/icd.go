@@ -72,7 +72,7 @@ func loadICD() (*icd, error) {
 	}
 	lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: no OpenCL runtime (%s) on this machine", ErrDevice, ErrAbsent, name)
+		return nil, notLoaded(name, err.Error())
 	}
 	l := &icd{}
 	for i, symbol := range symbols {

@@ -3,7 +3,6 @@
 package opencl
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
@@ -40,7 +39,7 @@ func openDriver(number int) (driver, error) {
 	for set, properties := range []uintptr{0, 2} { // 2: with times
 		for q := range numQueues {
 			if d.queues[set][q], err = l.object(createCommandQueue, d.context, device, properties); err != nil {
-				return nil, errors.Join(err, d.close())
+				return nil, firstOf(err, d.close())
 			}
 		}
 	}
@@ -66,11 +65,11 @@ func (d *library) pinned(bytes int64) ([]byte, buffer, error) {
 	const mapRead, mapWrite = 1, 2
 	q, err := d.on(order{})
 	if err != nil {
-		return nil, 0, errors.Join(err, d.release(buffer(h)))
+		return nil, 0, firstOf(err, d.release(buffer(h)))
 	}
 	p, err := d.object(enqueueMapBuffer, q, h, 1, mapRead|mapWrite, 0, uintptr(bytes), 0, 0, 0)
 	if err != nil {
-		return nil, 0, errors.Join(err, d.release(buffer(h)))
+		return nil, 0, firstOf(err, d.release(buffer(h)))
 	}
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), bytes), buffer(h), nil
 }
@@ -80,7 +79,7 @@ func (d *library) unpin(host []byte, b buffer) error {
 	if err == nil {
 		err = d.call(enqueueUnmapMemObject, q, uintptr(b), uintptr(unsafe.Pointer(&host[0])), 0, 0, 0)
 	}
-	return errors.Join(err, d.finish(), d.release(b))
+	return firstOf(err, d.finish(), d.release(b))
 }
 
 // on is the queue for an order. Whoever changes the set of queues waits for the other
@@ -166,7 +165,7 @@ const nonBlocking = 0
 func (d *library) fill(b buffer, offset, bytes int64) error {
 	zero := new(uint32)
 	_, err := d.enqueue(enqueueFillBuffer, order{}, uintptr(b), uintptr(unsafe.Pointer(zero)), 4, uintptr(offset), uintptr(bytes))
-	return errors.Join(err, d.finish())
+	return firstOf(err, d.finish())
 }
 
 func (d *library) launch(k kernel, global, local [2]int, o order) (event, error) {
@@ -195,21 +194,22 @@ func (d *library) wait(e event) error {
 func (d *library) times(e event) (begin, end int64, err error) {
 	const start, finish = 0x1282, 0x1283
 	for id, to := range map[uintptr]*int64{start: &begin, finish: &end} {
-		err = errors.Join(err, d.call(getEventProfilingInfo, uintptr(e), id, 8, uintptr(unsafe.Pointer(to)), 0))
+		err = firstOf(err, d.call(getEventProfilingInfo, uintptr(e), id, 8, uintptr(unsafe.Pointer(to)), 0))
 	}
 	return begin, end, err
 }
 
 func (d *library) forget(e event) error { return d.call(releaseEvent, uintptr(e)) }
 
-func (d *library) close() error {
-	var errs []error
+// close gives back everything, and returns the first error: a device that failed fails
+// at every queue.
+func (d *library) close() (err error) {
 	for _, set := range d.queues {
 		for _, q := range set {
 			if q != 0 {
-				errs = append(errs, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
+				err = firstOf(err, d.call(finishQueue, q), d.call(releaseCommandQueue, q))
 			}
 		}
 	}
-	return errors.Join(append(errs, d.call(releaseContext, d.context))...)
+	return firstOf(err, d.call(releaseContext, d.context))
 }

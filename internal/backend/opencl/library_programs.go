@@ -4,7 +4,6 @@ package opencl
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -29,7 +28,7 @@ func (d *library) compile(p uintptr, source, options string) (program, error) {
 	err := d.call(buildProgram, p, 1, uintptr(unsafe.Pointer(&device)), uintptr(unsafe.Pointer(&flags[0])), 0, 0)
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, firstError(d.log(p), source))
-		return 0, errors.Join(err, d.call(releaseProgram, p))
+		return 0, firstOf(err, d.call(releaseProgram, p))
 	}
 	return program(p), nil
 }

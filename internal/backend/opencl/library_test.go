@@ -45,7 +45,7 @@ func TestCopiesDoNotBlock(t *testing.T) {
 	const rounds, tries = 5000, 5
 	many := 64 * b.about.Units
 	y := put(t, b, make([]float32, itemsOf*many))
-	k := newBinder(b, &exec{be: b}, 1)
+	k := newBinder(b, b.newExec(), 1)
 	k.launchOf(rateCode, "k_fma", [2]extent{groups(many), groups(1)}, itemsOf, y, rounds)
 	if k.Failed != nil {
 		t.Fatal(k.Failed)
@@ -86,8 +86,8 @@ func TestBrokenRuntimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"/nowhere/libOpenCL.so.1": "/nowhere/libOpenCL.so.1",
-		text:                      text,
+		"/nowhere/libOpenCL.so.1": "no OpenCL runtime (/nowhere/libOpenCL.so.1) on this machine",
+		text:                      "the runtime " + text + " cannot be loaded: ",
 		"libc.so.6":               "libc.so.6 has no clGetPlatformIDs, expected OpenCL 1.2",
 	} {
 		t.Setenv("HOTPATH_OPENCL", name)
@@ -96,6 +96,9 @@ func TestBrokenRuntimes(t *testing.T) {
 		for _, err := range []error{listed, opened} {
 			if !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v, expected one line with %q", name, err, want)
+			}
+			if missing := strings.HasPrefix(name, "/nowhere"); errors.Is(err, ErrAbsent) != missing {
+				t.Errorf("%s: %v, expected only a file that is missing to be absent", name, err)
 			}
 		}
 	}
@@ -124,7 +127,7 @@ func TestNoPlatform(t *testing.T) {
 			if !strings.HasPrefix(said, "OpenCL: ") || strings.Contains(said, "no OpenCL runtime") {
 				t.Skipf("no loader on this machine: %s", said)
 			}
-			if !strings.Contains(said, "clGetPlatformIDs: no platform found (-1001)") {
+			if !strings.Contains(said, "no platform: no device's runtime is installed") {
 				t.Errorf("%s, expected that there is no platform", said)
 			}
 			return
@@ -147,7 +150,7 @@ func TestFirstErrorOfACompiler(t *testing.T) {
 func TestLaunchesAllocateNothing(t *testing.T) {
 	b := machine(t)
 	y := put(t, b, make([]float32, itemsOf))
-	k := newBinder(b, &exec{be: b}, 1)
+	k := newBinder(b, b.newExec(), 1)
 	k.launchOf(rateCode, "k_fma", [2]extent{groups(1), groups(1)}, itemsOf, y, 1)
 	if k.Failed != nil {
 		t.Fatal(k.Failed)

@@ -37,12 +37,16 @@ func (b *Backend) program(c code) (program, error) {
 	return w.program, w.err
 }
 
+// noWarnings is an option: some compilers print warnings to the standard error output,
+// of loops that they do not unroll for example.
+const noWarnings = " -w"
+
 // compile makes a program of a kept binary, or of its source. A compiler may refuse an
 // extension that the device names: then the program is compiled without extensions.
 func (b *Backend) compile(c code) (p program, err error) {
 	text := c.source()
-	options := []string{b.about.options() + c.defines()}
-	if plain := plainOptions + c.defines(); plain != options[0] {
+	options := []string{b.about.options() + c.defines() + noWarnings}
+	if plain := plainOptions + c.defines() + noWarnings; plain != options[0] {
 		options = append(options, plain)
 	}
 	for _, o := range options {

@@ -37,7 +37,7 @@ func (b *Backend) Rates() (r Rates, err error) {
 
 // fastest is the least time of some launches of a kernel, in seconds.
 func (b *Backend) fastest(many int, name string, arguments ...any) (seconds float64, err error) {
-	k := newBinder(b, &exec{be: b}, 1)
+	k := newBinder(b, b.newExec(), 1)
 	k.launchOf(rateCode, name, [2]extent{groups(many), groups(1)}, itemsOf, arguments...)
 	ns, err := b.timed(k)
 	if err != nil {

@@ -179,8 +179,7 @@ func (b *Backend) timings(s Shape, weights address) (out []Timing, err error) {
 		defer b.pool.Give(a)
 		blocks = append(blocks, a)
 	}
-	buf, offset := b.slabs.at(blocks[1])
-	if err := b.drv.fill(buf, offset, 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
+	if err := b.fill(blocks[1], 4*int64(s.Rows)*int64(s.Inner)); err != nil { // numbers of any kind would do, but not all are as fast
 		return nil, err
 	}
 	best := int64(math.MaxInt64)
@@ -200,7 +199,7 @@ func (b *Backend) timings(s Shape, weights address) (out []Timing, err error) {
 
 // time is the least time of some launches of a product.
 func (b *Backend) time(t tile, s Shape, best int64, sizes, y, x, w address) (int64, error) {
-	k := newBinder(b, &exec{be: b}, y)
+	k := newBinder(b, b.newExec(), y)
 	k.many(t, s.Type, tensor.Fixed(s.Rows), s.Cols, s.Inner, sizes, y, x, w, 0, -1)
 	return b.timedAgainst(k, best)
 }
@@ -239,13 +238,4 @@ func (b *Backend) timedAgainst(k *binder, other int64) (best int64, err error) {
 		}
 	}
 	return best, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
