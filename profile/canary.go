@@ -34,6 +34,7 @@ const (
 	CanaryFloor = int64(2_000)   // ns
 	canaryCap   = int64(200_000) // ns
 	CanaryKnown = 8              // calls after which a step's mean is known
+	mostCanary  = 1_000_000_000  // ns: longer ones are refused in files
 )
 
 // plant draws the canaries of a run. The caller holds f.mu.
@@ -90,6 +91,11 @@ func (c *Canaries) Open() ([]burnt, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("canaries.sealed: %w", err)
+	}
+	for i, b := range all {
+		if b.Time < 1 || b.Time > mostCanary {
+			return nil, fmt.Errorf("canaries.sealed[%d]: ns is %d, expected 1 to %d", i, b.Time, int64(mostCanary))
+		}
 	}
 	return all, nil
 }

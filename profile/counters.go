@@ -29,8 +29,9 @@ func (q *Request) check() error {
 	if q.FirstToken != 0 && (q.FirstToken < q.Start || q.FirstToken > q.End) {
 		return fmt.Errorf("%w %q: first token at %d, expected within %d to %d", errRequest, q.ID, q.FirstToken, q.Start, q.End)
 	}
-	if parts := q.Tokenize + q.Compile + q.Queue + q.Hand; min(q.Tokenize, q.Compile, q.Queue, q.Hand, parts) < 0 || parts > q.End-q.Start {
-		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected 0 or more each and at most %d in all", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, q.End-q.Start)
+	all := q.End - q.Start
+	if min(q.Tokenize, q.Compile, q.Queue, q.Hand) < 0 || max(q.Tokenize, q.Compile, q.Queue, q.Hand) > all || q.Tokenize+q.Compile+q.Queue+q.Hand > all {
+		return fmt.Errorf("%w %q: tokenize %d, compile %d, queue %d, hand over %d ns, expected 0 or more each and at most %d in all", errRequest, q.ID, q.Tokenize, q.Compile, q.Queue, q.Hand, all)
 	}
 	if q.PromptTokens < 0 || q.OutputTokens < 0 {
 		return fmt.Errorf("%w %q: %d prompt and %d output tokens, expected 0 or more", errRequest, q.ID, q.PromptTokens, q.OutputTokens)
@@ -124,7 +125,7 @@ func (c *Counter) Add(d float64) {
 }
 
 func (c *Counter) set(v float64) {
-	if !finite(v) { // JSON has no such number; the count of them is reported
+	if !(v >= -most && v <= most) { // a file has no such number; the count of them is reported
 		c.droppedInvalid++
 		return
 	}
@@ -135,5 +136,3 @@ func (c *Counter) set(v float64) {
 	c.samples++
 	c.kept.keep(Sample{Now(), v})
 }
-
-func finite(v float64) bool { return v-v == 0 }

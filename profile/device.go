@@ -26,8 +26,20 @@ type DeviceMemory struct {
 }
 
 func (d *DeviceMemory) check() error {
-	if min(d.Allocations, d.Since, d.Held, d.Used) < 0 || d.Runs < d.Since {
-		return fmt.Errorf("%+v, expected 0 or more in each field and no more runs_since than runs", *d)
+	if d.Since > d.Runs {
+		return fmt.Errorf("runs_since is %d, expected at most %d, the runs", d.Since, d.Runs)
+	}
+	if d.Used > d.Held {
+		return fmt.Errorf("used_bytes is %d, expected at most %d, the held_bytes", d.Used, d.Held)
+	}
+	left := d.Used
+	for class, n := range d.ByClass {
+		if left -= n; left < 0 {
+			return fmt.Errorf("used_by_class[%q] is %d, expected a sum of %d, the used_bytes", class, n, d.Used)
+		}
+	}
+	if left > 0 && len(d.ByClass) > 0 {
+		return fmt.Errorf("used_by_class has %d bytes, expected %d, the used_bytes", d.Used-left, d.Used)
 	}
 	return nil
 }
@@ -48,6 +60,7 @@ func (r *Recorder) CountMemory(device string, allocations int, look func() Devic
 	}
 	seen := look() // takes locks of the device
 	seen.Device, seen.Allocations = device, int64(allocations)
+	seen.Held = max(seen.Held, seen.Used) // it is read first, and others may take memory in between
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d := r.devices[device]; d != nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 
 	"hotpath/internal/atomicfile"
 )
@@ -88,24 +90,37 @@ func read(data []byte) (*Profile, error) {
 	if err := decode(data, p); err != nil {
 		return nil, err
 	}
+	p.upgrade(head.Version)
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if head.Version < 3 { // which say nothing of runs side by side
-		for i := range p.Plans {
-			p.Plans[i].Elapsed = p.Plans[i].Ledger.Wall
-		}
+	return p, nil
+}
+
+// upgrade makes a profile of an older version one of this version, which it is written
+// as from here on.
+func (p *Profile) upgrade(version int) {
+	p.Version = Version
+	if version < 3 { // says nothing of runs side by side
 		p.Elapsed = p.Ledger.Wall
 	}
-	if head.Version < 4 { // which held what lanes computed, divided by their number, against the machine
-		for i := range p.Plans {
-			for j := range p.Plans[i].Stats {
-				p.Plans[i].Stats[j].Clock = p.Plans[i].Stats[j].Self
+	for i := range p.Plans {
+		s := &p.Plans[i]
+		if version < 3 {
+			s.Elapsed = s.Ledger.Wall
+		}
+		if version >= 4 {
+			continue
+		}
+		for j := range s.Stats { // what lanes computed, divided by their number, was held against the machine
+			st := &s.Stats[j]
+			st.Clock, st.OffClock, st.Roof = st.Self, 0, nil
+			st.FloorLow, st.FloorHigh, st.LostLow, st.LostHigh = 0, 0, 0, 0
+			if st.Floor != 0 || st.Lost != 0 {
+				st.Lost = st.Clock - st.Floor
 			}
 		}
 	}
-	p.Version = Version // what it is written as from here on
-	return p, nil
 }
 
 // decode reads JSON; its errors speak of the file, not of Go's types.
@@ -119,9 +134,16 @@ func decode(data []byte, into any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
 	case errors.As(err, &kind):
-		return fmt.Errorf("field %s: %s, expected %s", kind.Field, kind.Value, jsonName(kind.Type))
+		return fmt.Errorf("field %s: %s, expected %s", fieldPath(kind.Field), kind.Value, jsonName(kind.Type))
 	}
 	return err
+}
+
+// fieldPath leaves out embedded structs of Go, whose fields are those of the object that
+// contains them in JSON.
+func fieldPath(path string) string {
+	parts := strings.Split(path, ".")
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s != strings.ToLower(s) }), ".")
 }
 
 // cutOff distinguishes a truncated file from a file with a wrong byte, which may

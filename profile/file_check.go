@@ -2,57 +2,37 @@ package profile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"hotpath/profile/internal/table"
 )
 
-// check verifies the invariants that all reports and exporters rely on.
+// check verifies the invariants that all reports and exporters rely on. Every number
+// is in its range, and numbers that a recorder derives from each other agree. So sums
+// cannot overflow, and differences that are times are not below 0.
 func (p *Profile) check() error {
-	if p.Start < 0 || p.End < p.Start {
+	if err := p.checkNumbers(); err != nil {
+		return err
+	}
+	if p.End < p.Start {
 		return fmt.Errorf("start_ns is %d and end_ns %d, expected start_ns before end_ns", p.Start, p.End)
+	}
+	if s := p.Created.Unix(); !p.Created.IsZero() && (s < 0 || s > math.MaxInt64/1_000_000_000) {
+		return fmt.Errorf("created is %s, expected a year from 1970 to 2262", p.Created.Format("2006"))
 	}
 	if err := p.Ledger.check(); err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	if p.Elapsed < 0 || p.Elapsed == 0 && p.Ledger.Wall > 0 && p.Version >= 3 {
-		return fmt.Errorf("elapsed_ns is %d with %s of %d ns, expected more than 0, the time in which runs were in flight", p.Elapsed, cmp.Or(table.Count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
+	if p.Elapsed == 0 && p.Ledger.Wall > 0 {
+		return fmt.Errorf("elapsed_ns is 0 with %s of %d ns, expected more than 0, the time in which runs were in flight", cmp.Or(table.Count(int(p.Ledger.Runs), "run"), "0 runs"), p.Ledger.Wall)
 	}
-	if p.Overhead != nil {
-		if err := p.Overhead.Check(); err != nil {
-			return fmt.Errorf("overhead: %w", err)
-		}
-	}
-	if g := p.Go; g != nil && min(g.Objects, g.Bytes, g.Cycles, g.Pause, g.LongPause, g.GCTime, g.Goroutines) < 0 {
-		return fmt.Errorf("go: %+v, expected 0 or more in each field", *g)
-	}
-	if err := p.Process.check(); err != nil {
-		return fmt.Errorf("process: %w", err)
-	}
-	if err := p.Processor.check(); err != nil {
-		return fmt.Errorf("processor: %w", err)
-	}
-	if err := p.Resident.check(); err != nil {
-		return fmt.Errorf("resident: %w", err)
-	}
-	for i := range p.Probes {
-		if err := p.Probes[i].check(); err != nil {
-			return fmt.Errorf("probes[%d]: %w", i, err)
-		}
-	}
-	for class, n := range p.Memory {
-		if n < 0 {
-			return fmt.Errorf("memory_bytes[%q] is %d, expected 0 or more", class, n)
-		}
-	}
-	for i := range p.Devices {
-		if err := p.Devices[i].check(); err != nil {
-			return fmt.Errorf("devices[%d]: %w", i, err)
-		}
+	if err := p.checkMachine(); err != nil {
+		return err
 	}
 	for i := range p.Plans {
-		if err := p.Plans[i].checkStats(p.Version); err != nil {
+		if err := p.Plans[i].checkStats(); err != nil {
 			return fmt.Errorf("plans[%d]: %w", i, err)
 		}
 	}
@@ -64,42 +44,12 @@ func (p *Profile) check() error {
 	if err := p.addsUp(); err != nil {
 		return err
 	}
-	for backend, c := range p.Ceilings {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("ceilings[%q]: %w", backend, err)
-		}
+	if err := p.checkScopes(); err != nil {
+		return err
 	}
-	for i, s := range p.Scopes {
-		if s.ID != i || s.Parent < -1 || s.Parent >= i {
-			return fmt.Errorf("scopes[%d]: id %d under %d, expected id %d under an earlier one", i, s.ID, s.Parent, i)
-		}
-		if min(s.Calls, s.Total, s.Self, s.Open) < 0 {
-			return fmt.Errorf("scopes[%d]: %d calls, total %d, self %d, %d open, expected 0 or more", i, s.Calls, s.Total, s.Self, s.Open)
-		}
-		if err := s.Heap.check(); err != nil {
-			return fmt.Errorf("scopes[%d]: heap: %w", i, err)
-		}
-		if err := s.Call.check(); err != nil {
-			return fmt.Errorf("scopes[%d]: call: %w", i, err)
-		}
-	}
-	for i := range p.Plans {
-		for k := range p.Plans[i].ByScope {
-			if err := p.Plans[i].ByScope[k].check(len(p.Scopes), len(p.Plans[i].Steps)); err != nil {
-				return fmt.Errorf("plans[%d]: by_scope[%d]: %w", i, k, err)
-			}
-		}
-	}
-	for i, e := range p.ScopeEvents {
-		if e.Scope < 0 || e.Scope >= len(p.Scopes) || e.Start < 0 || e.End < e.Start {
-			return fmt.Errorf("raw_scopes[%d]: scope %d from %d to %d, expected one of %d scopes and times in order", i, e.Scope, e.Start, e.End, len(p.Scopes))
-		}
-	}
-	for i, c := range p.Counters {
-		for j, sample := range c.Kept {
-			if sample.At < 0 {
-				return fmt.Errorf("counters[%d].raw[%d]: at %d, expected a time of 0 or more", i, j, sample.At)
-			}
+	for i := range p.Counters {
+		if err := p.Counters[i].check(); err != nil {
+			return fmt.Errorf("counters[%d]: %w", i, err)
 		}
 	}
 	if p.Requests != nil {
@@ -107,148 +57,155 @@ func (p *Profile) check() error {
 			return fmt.Errorf("requests.%w", err)
 		}
 	}
-	if n := len(p.RunScopes); n != 0 && n != len(p.Runs) {
-		return fmt.Errorf("raw_run_scopes has %d entries, expected one for each of %d runs", n, len(p.Runs))
-	}
-	for i, s := range p.RunScopes {
-		if s < 0 || s > len(p.Scopes) {
-			return fmt.Errorf("raw_run_scopes[%d] is %d, expected 0 to %d", i, s, len(p.Scopes))
-		}
-	}
-	for i := range p.Runs {
-		if err := p.checkRun(&p.Runs[i]); err != nil {
-			return fmt.Errorf("raw_runs[%d]: %w", i, err)
-		}
-	}
-	return nil
+	return p.checkRuns()
 }
 
-func (s *PlanStats) checkStats(version int) error {
-	if err := s.Plan.check(); err != nil {
-		return err
-	}
-	if len(s.ByLane) != len(s.Lanes) || len(s.Stats) != len(s.Steps) {
-		return fmt.Errorf("by_lane has %d and step_stats %d entries, expected %d and %d", len(s.ByLane), len(s.Stats), len(s.Lanes), len(s.Steps))
-	}
-	for i := range s.Stats {
-		if st := &s.Stats[i]; len(st.LaneCompute) != len(s.Lanes) || len(st.LaneWait) != len(s.Lanes) {
-			return fmt.Errorf("step_stats[%d]: %d compute and %d wait times, expected one of each for %d lanes", i, len(st.LaneCompute), len(st.LaneWait), len(s.Lanes))
-		}
-		if err := s.Stats[i].check(); err != nil {
-			return fmt.Errorf("step_stats[%d]: %w", i, err)
+// checkMachine checks what is about the process and the machine.
+func (p *Profile) checkMachine() error {
+	if p.Overhead != nil {
+		if err := p.Overhead.Check(); err != nil {
+			return fmt.Errorf("overhead: %w", err)
 		}
 	}
-	if err := s.Ledger.check(); err != nil {
-		return fmt.Errorf("ledger: %w", err)
+	if g := p.Go; g != nil && g.LongPause > g.Pause {
+		return fmt.Errorf("go: gc_pause_max_ns is %d, expected at most %d, the sum of all pauses", g.LongPause, g.Pause)
 	}
-	for i := range s.ByLane {
-		if err := s.ByLane[i].check(); err != nil {
-			return fmt.Errorf("by_lane[%d]: %w", i, err)
+	if s := p.Process; s != nil && s.Scoped > p.End-p.Start {
+		return fmt.Errorf("process: scoped_ns is %d, expected at most %d, the time of the recording", s.Scoped, p.End-p.Start)
+	}
+	if err := p.Resident.check(); err != nil {
+		return fmt.Errorf("resident: %w", err)
+	}
+	for i := range p.Probes {
+		if err := p.Probes[i].check(); err != nil {
+			return fmt.Errorf("probes[%d]: %w", i, err)
 		}
 	}
-	if err := s.Heap.check(); err != nil {
-		return fmt.Errorf("heap: %w", err)
-	}
-	if err := s.Run.check(); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	var held int64
-	for i, b := range s.Buffers {
-		if held += b.Bytes; held < 0 {
-			return fmt.Errorf("buffers[%d]: %d bytes, the sum overflows 64 bits", i, b.Bytes)
+	for i := range p.Devices {
+		if err := p.Devices[i].check(); err != nil {
+			return fmt.Errorf("devices[%d]: %w", i, err)
 		}
 	}
-	if s.Elapsed < 0 || s.Elapsed > s.Ledger.Wall {
-		return fmt.Errorf("elapsed_ns is %d, expected 0 to %d, the wall time of all runs", s.Elapsed, s.Ledger.Wall)
-	}
-	if s.Elapsed == 0 && s.Ledger.Wall > 0 && version >= 3 {
-		return fmt.Errorf("elapsed_ns is 0 with runs of %d ns, expected more than 0, the time in which runs were in flight", s.Ledger.Wall)
-	}
-	if s.Samples != nil {
-		return s.Samples.check(len(s.Steps))
+	for backend, c := range p.Ceilings {
+		if err := c.check(); err != nil {
+			return fmt.Errorf("ceilings[%q]: %w", backend, err)
+		}
 	}
 	return nil
 }
 
 func (s *RoundStats) check() error {
-	if min(s.Rounds, s.Wall) < 0 || len(s.ByWorker) == 0 {
-		return fmt.Errorf("%d rounds of %d ns and %d workers, expected 0 or more, and at least one worker", s.Rounds, s.Wall, len(s.ByWorker))
+	if len(s.ByWorker) == 0 {
+		return errors.New("by_worker has no entries, expected one for each worker")
 	}
 	for i := range s.ByWorker {
-		if w := &s.ByWorker[i]; min(w.Runs, w.InRuns, w.Dispatch, w.Idle) < 0 {
-			return fmt.Errorf("by_worker[%d]: %d runs of %d ns, dispatch %d, idle %d, expected 0 or more", i, w.Runs, w.InRuns, w.Dispatch, w.Idle)
+		if w := &s.ByWorker[i]; w.InRuns+w.Dispatch+w.Idle != s.Wall {
+			return fmt.Errorf("by_worker[%d]: in_runs_ns %d, dispatch_ns %d and idle_ns %d, expected a sum of %d, the rounds' wall_ns", i, w.InRuns, w.Dispatch, w.Idle, s.Wall)
 		}
 	}
 	return nil
 }
 
-// check finds times that no runs can have. The residual may be below 0.
+// check finds times that no runs can have together.
 func (l *Ledger) check() error {
-	if min(l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind) < 0 {
-		return fmt.Errorf("%d runs, wall_ns %d, lane_time_ns %d, compute_ns %d, off_cpu_ns %d, off_compute_ns %d, blind_ns %d, expected 0 or more",
-			l.Runs, l.Wall, l.LaneTime, l.Compute, l.OffCPU, l.OffCompute, l.Blind)
+	if sum := l.Compute + l.Barrier + l.Dispatch + l.Idle + l.Residual; sum != l.LaneTime {
+		return fmt.Errorf("compute_ns %d, barrier_ns %d, dispatch_ns %d, idle_ns %d and residual_ns %d, expected a sum of %d, the lane_time_ns",
+			l.Compute, l.Barrier, l.Dispatch, l.Idle, l.Residual, l.LaneTime)
 	}
-	return nil
-}
-
-// check finds counts and times that nothing can have.
-func (st *StepStats) check() error {
 	for _, f := range []struct {
 		name  string
 		value int64
+		most  int64
+		of    string
 	}{
-		{"calls", st.Calls}, {"total_ns", st.Total}, {"self_ns", st.Self}, {"clock_ns", st.Clock}, {"floor_ns", st.Floor}, {"flops", st.FLOPs}, {"bytes", st.Bytes},
-		{"span.min_ns", st.Span.Min}, {"lane_compute_ns", slices.Min(st.LaneCompute)}, {"lane_wait_ns", slices.Min(st.LaneWait)}, {"off_cpu_ns", st.OffCPU}, {"off_clock_ns", st.OffClock}, {"floor_low_ns", st.FloorLow},
+		{"off_cpu_ns", l.OffCPU, l.LaneTime, "lane_time_ns"}, {"blind_ns", l.Blind, l.LaneTime, "lane_time_ns"},
+		{"off_compute_ns", l.OffCompute, l.Compute, "compute_ns"}, {"off_compute_ns", l.OffCompute, l.OffCPU, "off_cpu_ns"},
+		{"off_guessed_ns", l.Guessed, l.OffCPU, "off_cpu_ns"}, {"off_guessed_ns", l.Guessed, l.Blind, "blind_ns"},
 	} {
-		if f.value < 0 {
-			return fmt.Errorf("%s is %d, expected 0 or more", f.name, f.value)
+		if f.value > f.most {
+			return fmt.Errorf("%s is %d, expected at most %d, the %s", f.name, f.value, f.most, f.of)
 		}
-	}
-	if err := st.Span.check(); err != nil {
-		return fmt.Errorf("span: %w", err)
-	}
-	if err := st.Heap.check(); err != nil {
-		return fmt.Errorf("heap: %w", err)
 	}
 	return nil
 }
 
-// addsUp finds values that are valid one by one but whose sum overflows, because
-// reports add steps and plans.
+// addsUp holds the ledger to the sum of plans and rounds, and finds values that are
+// valid one by one but whose sum overflows, because reports add steps and plans.
 func (p *Profile) addsUp() error {
-	var wall, lane, self, total, clock, flops, moved int64
+	var all Ledger
+	add := func(l Ledger, what string, i int) error {
+		if all.addLedger(l); max(all.Runs, all.Wall, all.LaneTime, all.Compute, all.Barrier) > most {
+			return fmt.Errorf("%s[%d]: %d runs, wall_ns %d and lane_time_ns %d, expected a sum of at most %d", what, i, l.Runs, l.Wall, l.LaneTime, int64(most))
+		}
+		return nil
+	}
 	for i := range p.Rounds {
-		for k := range p.Rounds[i].ByWorker {
-			w := &p.Rounds[i].ByWorker[k]
-			for _, part := range []int64{w.Dispatch, w.Idle} {
-				if lane += part; lane < 0 {
-					return fmt.Errorf("rounds[%d]: by_worker[%d]: dispatch %d and idle %d, the sum overflows 64 bits", i, k, w.Dispatch, w.Idle)
-				}
-			}
+		if err := add(p.Rounds[i].Outside(), "rounds", i); err != nil {
+			return err
 		}
 	}
+	var self, total, clock, floor, alloc, tokens, flops, moved int64
 	for i := range p.Plans {
 		s := &p.Plans[i]
-		wall, lane = wall+s.Ledger.Wall, lane+s.Ledger.LaneTime
-		if min(wall, lane) < 0 {
-			return fmt.Errorf("plans[%d]: ledger: wall %d and lane time %d, the sum overflows 64 bits", i, s.Ledger.Wall, s.Ledger.LaneTime)
+		if err := add(s.Ledger, "plans", i); err != nil {
+			return err
+		}
+		if tokens += s.Tokens; tokens > most {
+			return fmt.Errorf("plans[%d]: tokens is %d, expected a sum of at most %d", i, s.Tokens, int64(most))
 		}
 		for j := range s.Stats {
 			st := &s.Stats[j]
-			self, total, clock, flops, moved = self+st.Self, total+st.Total, clock+st.Clock, flops+st.FLOPs, moved+st.Bytes
-			if min(self, total, clock, flops, moved) < 0 {
-				return fmt.Errorf("plans[%d]: step_stats[%d]: self %d, total %d, clock %d, %d FLOPs, %d bytes, the sum overflows 64 bits", i, j, st.Self, st.Total, st.Clock, st.FLOPs, st.Bytes)
+			self, total, clock, floor, alloc = self+st.Self, total+st.Total, clock+st.Clock, floor+st.Floor, alloc+s.Steps[j].Alloc
+			flops, moved = flops+st.FLOPs, moved+st.Bytes
+			if max(self, total, clock, floor, alloc) > most || min(flops, moved) < 0 {
+				return fmt.Errorf("plans[%d]: step_stats[%d]: self_ns %d, total_ns %d, clock_ns %d, floor_ns %d, flops %d, bytes %d, alloc_bytes %d, expected sums over all steps of at most %d, those of flops and bytes of at most %d",
+					i, j, st.Self, st.Total, st.Clock, st.Floor, st.FLOPs, st.Bytes, s.Steps[j].Alloc, int64(most), int64(math.MaxInt64))
 			}
+		}
+	}
+	if all != p.Ledger {
+		return fmt.Errorf("ledger is %+v, expected the sum of plans and rounds, %+v", p.Ledger, all)
+	}
+	return nil
+}
+
+// check finds a distribution that no values have.
+func (d *Dist) check() error {
+	if d.Count == 0 {
+		if *d != (Dist{}) {
+			return fmt.Errorf("count is 0 with %+v, expected 0 in each field", *d)
+		}
+		return nil
+	}
+	if d.Mean != d.Sum/d.Count || !inOrder(d.Min, d.Mean, d.Max) || !inOrder(d.Min, d.P50, d.P95, d.P99, d.Max) {
+		return fmt.Errorf("%d values from %d to %d, p50 %d, p95 %d, p99 %d, mean %d, sum %d, expected quantiles in order and the mean of the sum",
+			d.Count, d.Min, d.Max, d.P50, d.P95, d.P99, d.Mean, d.Sum)
+	}
+	return nil
+}
+
+func (c *CounterStats) check() error {
+	if c.Samples < int64(len(c.Kept)) {
+		return fmt.Errorf("samples is %d, expected at least the %d of raw", c.Samples, len(c.Kept))
+	}
+	if c.Last > c.Peak {
+		return fmt.Errorf("peak is %v, expected at least %v, the last", c.Peak, c.Last)
+	}
+	for i, s := range c.Kept {
+		if s.Value > c.Peak {
+			return fmt.Errorf("raw[%d].value is %v, expected at most %v, the peak", i, s.Value, c.Peak)
 		}
 	}
 	return nil
 }
 
-func (d *Dist) check() error {
-	if min(d.Count, d.Sum, d.Min, d.Max, d.Mean, d.P50, d.P95, d.P99) < 0 {
-		return fmt.Errorf("%d values from %d to %d, sum %d, expected 0 or more", d.Count, d.Min, d.Max, d.Sum)
+func inOrder(v ...int64) bool {
+	for i := range v[1:] {
+		if v[i] > v[i+1] {
+			return false
+		}
 	}
-	return nil
+	return true
 }
 
 func (q *RequestStats) check() error {
@@ -266,44 +223,5 @@ func (q *RequestStats) check() error {
 			return fmt.Errorf("raw[%d]: %w", i, err)
 		}
 	}
-	for i, r := range q.Parts {
-		// Beyond it sums of them are no numbers any more, and nothing took so much.
-		// A time may be below 0 where stamps overlap.
-		const most = 1e30
-		if min(r.Runs, r.Tokens) < 0 || !(min(r.FLOPs, r.Bytes) >= 0) || !(max(r.FLOPs, r.Bytes, r.Time) <= most) || !(r.Time >= -most) {
-			return fmt.Errorf("parts[%d]: %d runs, %d tokens, %g FLOPs, %g bytes, %g ns, expected 0 or more and at most %g", i, r.Runs, r.Tokens, r.FLOPs, r.Bytes, r.Time, most)
-		}
-	}
 	return nil
-}
-
-func (h *HeapCount) check() error {
-	if h != nil && min(h.Objects, h.Bytes) < 0 {
-		return fmt.Errorf("%d objects of %d bytes, expected 0 or more", h.Objects, h.Bytes)
-	}
-	return nil
-}
-
-func (p *Profile) checkRun(r *RawRun) error {
-	if r.Plan < 0 || r.Plan >= len(p.Plans) {
-		return fmt.Errorf("plan %d, expected one of %d", r.Plan, len(p.Plans))
-	}
-	plan := &p.Plans[r.Plan].Plan
-	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
-	if len(r.Bytes) != len(r.FLOPs) {
-		return fmt.Errorf("%d byte counts and %d FLOP counts, expected as many of each", len(r.Bytes), len(r.FLOPs))
-	}
-	if least := min(least(r.FLOPs), least(r.Bytes)); least < 0 {
-		return fmt.Errorf("a step has %d FLOPs or bytes, expected 0 or more", least)
-	}
-	for i, s := range r.Shares {
-		if min(s.Tokens, s.Context) < 0 {
-			return fmt.Errorf("shares[%d]: %d tokens, %d of context, expected 0 or more", i, s.Tokens, s.Context)
-		}
-	}
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
-	}
-	return run.check(plan, make([]stepSpan, len(plan.Steps)))
 }

@@ -86,6 +86,7 @@ func (b *goBaseline) since() *GoStats {
 		}
 		s.LongPause = max(s.LongPause, int64(p))
 	}
+	s.LongPause = min(s.LongPause, s.Pause) // the newest may be some that were left out of the books
 	return s
 }
 

@@ -69,3 +69,11 @@ func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
 	l.Residual = l.LaneTime - l.Compute - l.Barrier - l.Dispatch - l.Idle
 	return l
 }
+
+// clampOff bounds the time without a processor by the time of runs. Lanes may leave,
+// and count, after their run has ended, or in a run that is not over yet.
+func (l *Ledger) clampOff() {
+	l.OffCPU, l.Blind = min(l.OffCPU, l.LaneTime), min(l.Blind, l.LaneTime)
+	l.OffCompute = min(l.OffCompute, l.OffCPU, l.Compute)
+	l.Guessed = min(l.Guessed, l.OffCPU, l.Blind)
+}

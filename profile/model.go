@@ -157,14 +157,18 @@ func (c Ceilings) at(lanes float64) Ceilings {
 	return out
 }
 
+// leastRate is the lowest rate of a machine per second. Lower ones would make times
+// that are no numbers.
+const leastRate = 1
+
 func (c *Ceilings) check() error {
-	ok := func(v float64) bool { return v >= 0 && finite(v) }
+	ok := func(v float64) bool { return v == 0 || v >= leastRate && v <= mostFloat }
 	if !ok(c.FLOPs) || !ok(c.Bytes) {
-		return fmt.Errorf("%v FLOP/s and %v byte/s, expected numbers of 0 or more", c.FLOPs, c.Bytes)
+		return fmt.Errorf("%v FLOP/s and %v byte/s, expected 0 or numbers of %v to %v", c.FLOPs, c.Bytes, float64(leastRate), mostFloat)
 	}
 	for class, v := range c.Class {
 		if !ok(v) {
-			return fmt.Errorf("class %q: %v FLOP/s, expected a number of 0 or more", class, v)
+			return fmt.Errorf("class %q: %v FLOP/s, expected 0 or a number of %v to %v", class, v, float64(leastRate), mostFloat)
 		}
 	}
 	if c.Lanes < 0 {

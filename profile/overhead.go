@@ -66,6 +66,12 @@ func (o *Overhead) Check() error {
 	if min(o.With, o.Without) < 0 || o.Runs < 0 {
 		return fmt.Errorf("%d ns with and %d without, %d runs, expected 0 or more", o.With, o.Without, o.Runs)
 	}
+	if o.Estimated && o.With < o.Without {
+		return fmt.Errorf("with_ns is %d, expected at least %d, the estimated without_ns", o.With, o.Without)
+	}
+	if !o.Estimated && o.Runs > 0 && min(o.With, o.Without) == 0 {
+		return fmt.Errorf("with_ns is %d and without_ns %d, expected more than 0 with %d runs", o.With, o.Without, o.Runs)
+	}
 	if i := o.Interval; i != nil && (o.Median == nil || i[0] > *o.Median || i[1] < *o.Median) {
 		return fmt.Errorf("interval from %v to %v, expected one that contains the median", i[0], i[1])
 	}

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/metrics"
@@ -41,10 +42,13 @@ func (r *Residency) check() error {
 	if r == nil {
 		return nil
 	}
+	if len(r.Owners) == 0 {
+		return errors.New("owners has no entries, expected who holds the memory")
+	}
 	sum := int64(0)
 	for _, o := range r.Owners {
-		if sum += o.Bytes; o.Bytes < 0 || sum < 0 {
-			return fmt.Errorf("%q has %d bytes, expected none below 0 and a sum that can be added up", o.Owner, o.Bytes)
+		if sum += o.Bytes; sum > most {
+			return fmt.Errorf("%q has %d bytes, expected a sum of at most %d", o.Owner, o.Bytes, int64(most))
 		}
 	}
 	if sum != r.Bytes {

@@ -102,7 +102,7 @@ func (p *Plan) check() error {
 		return fmt.Errorf("%w %q: %d steps on %d lanes, expected at least one of each", ErrPlan, p.ID, len(p.Steps), len(p.Lanes))
 	}
 	if p.HostLanes < 0 || p.HostLanes > len(p.Lanes) {
-		return fmt.Errorf("%w %q: %d host lanes of %d lanes", ErrPlan, p.ID, p.HostLanes, len(p.Lanes))
+		return fmt.Errorf("%w %q: host_lanes is %d, expected 0 to %d, the lanes", ErrPlan, p.ID, p.HostLanes, len(p.Lanes))
 	}
 	for i := range p.Steps {
 		s := &p.Steps[i]

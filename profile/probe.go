@@ -34,12 +34,15 @@ type ProbeStats struct {
 }
 
 func (s *ProbeStats) check() error {
-	if s.Count < 1 || s.UpTo < 0 || !(s.Low > 0 && s.Low <= s.Median && s.Median <= s.High && s.High <= s.Best && finite(s.Best)) {
-		return fmt.Errorf("%q: %d samples from %v over %v and %v to %v per second, expected some, above 0 and in order", s.Probe.String(), s.Count, s.Low, s.Median, s.High, s.Best)
+	if s.Count < 1 || s.UpTo < 0 || !(s.Low >= leastRate && s.Low <= s.Median && s.Median <= s.High && s.High <= s.Best && s.Best <= mostFloat) {
+		return fmt.Errorf("%q: %d samples from %v over %v and %v to %v per second, expected some, from %v to %v and in order", s.Probe.String(), s.Count, s.Low, s.Median, s.High, s.Best, float64(leastRate), mostFloat)
+	}
+	if int64(len(s.Kept)) > s.Count {
+		return fmt.Errorf("%q: raw has %d samples, expected at most %d, the count", s.Probe.String(), len(s.Kept), s.Count)
 	}
 	for i, v := range s.Kept {
-		if v.At < 0 || !(v.Value > 0 && finite(v.Value)) {
-			return fmt.Errorf("%q: raw[%d]: %v at %d, expected a number above 0 and no moment below 0", s.Probe.String(), i, v.Value, v.At)
+		if v.Value < leastRate {
+			return fmt.Errorf("%q: raw[%d].value is %v, expected %v or more", s.Probe.String(), i, v.Value, float64(leastRate))
 		}
 	}
 	return nil
@@ -104,7 +107,7 @@ func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
 	defer p.mu.Unlock()
 	p.took += now - began
 	f := p.fold(probe)
-	if rate > 0 && finite(rate) {
+	if rate >= leastRate && rate <= mostFloat {
 		f.addSample(Sample{now, rate})
 	}
 	share := probeShare

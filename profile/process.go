@@ -1,9 +1,6 @@
 package profile
 
-import (
-	"fmt"
-	"sync"
-)
+import "sync"
 
 // ProcessStats is the whole process until the snapshot: its wall time is Before +
 // the recording, and the recording is Scoped + what no scope tells.
@@ -18,13 +15,6 @@ type ProcessStats struct {
 	Probing   int64 `json:"probing_ns"`     // sampling ceilings
 	Folding   int64 `json:"folding_ns"`     // folding runs into the aggregates
 	Recorder  int64 `json:"recorder_bytes"` // memory that the recorder holds
-}
-
-func (s *ProcessStats) check() error {
-	if s != nil && min(s.Before, s.BeforeCPU, s.Scoped, s.InRuns, s.Probing, s.Folding, s.Recorder) < 0 {
-		return fmt.Errorf("%+v, expected 0 or more in each field", *s)
-	}
-	return nil
 }
 
 // Wall is the time of the process from its start to the snapshot.

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -28,13 +27,6 @@ type ProcessorStats struct {
 func (s ProcessorStats) minus(o ProcessorStats) ProcessorStats {
 	return ProcessorStats{s.User - o.User, s.System - o.System, max(0, s.Waited-o.Waited), max(0, s.Stolen-o.Stolen),
 		s.Switches - o.Switches, s.Preempted - o.Preempted, s.MinorFaults - o.MinorFaults, s.MajorFaults - o.MajorFaults}
-}
-
-func (s *ProcessorStats) check() error {
-	if s != nil && min(s.User, s.System, s.Waited, s.Stolen, s.Switches, s.Preempted, s.MinorFaults, s.MajorFaults) < 0 {
-		return fmt.Errorf("%+v, expected none below 0", *s)
-	}
-	return nil
 }
 
 // waitingInterval is the minimum time between two readings of how long the lanes'

@@ -284,6 +284,7 @@ func divide(v int64, nodes []Node) []int64 {
 		if i < len(nodes)-1 {
 			upTo = int64(float64(v) * run)
 		}
+		upTo = max(min(0, v), min(upTo, max(0, v))) // rounding may go beyond
 		out[i], given = upTo-given, upTo
 	}
 	return out

@@ -1,10 +1,12 @@
 package profile_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"hotpath/profile"
+	"hotpath/profile/compare"
 	"hotpath/profile/export"
 	"hotpath/profile/report"
 )
@@ -19,6 +21,14 @@ func init() {
 			}
 		}
 		return nil
+	}
+	profile.Readers.Compare = func(w io.Writer, a, b *profile.Profile) error {
+		c, err := compare.Compare([]*profile.Profile{a}, []*profile.Profile{b}, "a", "b")
+		if err != nil {
+			return nil // nothing ran
+		}
+		c.Worst()
+		return errors.Join(c.Text(w, report.Options{Top: -1}), c.JSON(w), export.ComparisonHTML(io.Discard, c))
 	}
 	profile.Readers.FlameOfLost = func(w io.Writer, p *profile.Profile) error {
 		return export.FlameSVG(w, p, export.FlameLost, profile.FlameLayers)

@@ -7,6 +7,7 @@ import "io"
 var Readers struct {
 	Text        func(w io.Writer, p *Profile) error
 	Export      func(path string, p *Profile) error
-	EachFormat  func(p *Profile) error // writes it in each of them
+	Compare     func(w io.Writer, a, b *Profile) error // nothing, where nothing ran
+	EachFormat  func(p *Profile) error                 // writes it in each of them
 	FlameOfLost func(w io.Writer, p *Profile) error
 }

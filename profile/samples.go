@@ -1,9 +1,6 @@
 package profile
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // RunSamples is single runs spread evenly over a recording, step by step: what
 // [Compare] draws its statistics from. The aggregates say how much, the samples
@@ -146,35 +143,6 @@ func collapsed(v []int64) []int64 {
 		}
 	}
 	return v[:1:1]
-}
-
-func (s *RunSamples) check(steps int) error {
-	n := len(s.Wall)
-	if s.Every < 1 || n == 0 || len(s.Tokens) != n || len(s.Steps) != steps {
-		return fmt.Errorf("samples: %d walls, %d token counts, %d steps and every=%d, expected one token count per wall, %d steps and every of 1 or more",
-			n, len(s.Tokens), len(s.Steps), s.Every, steps)
-	}
-	for k := range s.Steps {
-		st := &s.Steps[k]
-		if len(st.Compute) != n || len(st.Wait) != n || len(st.FLOPs) != n && len(st.FLOPs) != 1 || len(st.Bytes) != n && len(st.Bytes) != 1 {
-			return fmt.Errorf("samples.steps[%d]: %d, %d, %d, %d values, expected %d each", k, len(st.Compute), len(st.Wait), len(st.FLOPs), len(st.Bytes), n)
-		}
-		if off := len(st.OffCPU); off > 1 && off != n {
-			return fmt.Errorf("samples.steps[%d]: %d times without a processor, expected none, one or %d", k, off, n)
-		}
-		if v := min(least(st.Compute), least(st.OffCPU), least(st.Wait), least(st.FLOPs), least(st.Bytes)); v < 0 {
-			return fmt.Errorf("samples.steps[%d]: a value is %d, expected 0 or more", k, v)
-		}
-		for i := range n {
-			if on := st.OnCPU(i); on < 0 {
-				return fmt.Errorf("samples.steps[%d]: %d of %d ns without a processor", k, st.Compute[i]-on, st.Compute[i])
-			}
-		}
-	}
-	if v := min(least(s.Wall), least(s.Tokens)); v < 0 {
-		return fmt.Errorf("samples: a time or a token count is %d, expected 0 or more", v)
-	}
-	return nil
 }
 
 // least is the smallest of values and 0.

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"hotpath/profile/internal/table"
@@ -20,23 +19,12 @@ type ScopePart struct {
 	Bytes   []int64 `json:"bytes"`
 }
 
-func (s *ScopePart) step(k int) stepValues {
-	return stepValues{s.Ledger.Runs, s.Compute[k], s.Wait[k], s.FLOPs[k], s.Bytes[k]}
+func newPart(scope, steps int) *ScopePart {
+	return &ScopePart{Scope: scope, Compute: make([]int64, steps), Wait: make([]int64, steps), FLOPs: make([]int64, steps), Bytes: make([]int64, steps)}
 }
 
-func (s *ScopePart) check(scopes, steps int) error {
-	if s.Scope < 0 || s.Scope >= scopes {
-		return fmt.Errorf("scope %d, expected one of %d", s.Scope, scopes)
-	}
-	if err := s.Ledger.check(); err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	for _, v := range [][]int64{s.Compute, s.Wait, s.FLOPs, s.Bytes} {
-		if len(v) != steps || least(v) < 0 {
-			return fmt.Errorf("%d values, the smallest is %d, expected %d values of 0 or more", len(v), least(v), steps)
-		}
-	}
-	return nil
+func (s *ScopePart) step(k int) stepValues {
+	return stepValues{s.Ledger.Runs, s.Compute[k], s.Wait[k], s.FLOPs[k], s.Bytes[k]}
 }
 
 // scopesOfPlan bounds the number of scopes per plan whose runs are recorded
@@ -61,8 +49,7 @@ func (f *planFold) leaveScope() {
 	if f.scope > 0 {
 		s := f.scopes[f.scope-1]
 		if s == nil && len(f.scopes) < scopesOfPlan {
-			n := len(f.plan.Steps)
-			s = &ScopePart{Scope: f.scope - 1, Compute: make([]int64, n), Wait: make([]int64, n), FLOPs: make([]int64, n), Bytes: make([]int64, n)}
+			s = newPart(f.scope-1, len(f.plan.Steps))
 			if f.scopes == nil {
 				f.scopes = map[int]*ScopePart{}
 			}
@@ -146,25 +133,33 @@ func (p *Profile) scopePath(scope int) []string {
 // inScopes lists a plan by scope, and last what began outside of all: the values
 // add up to the plan's.
 func (s *PlanStats) inScopes() []ScopePart {
-	n := len(s.Steps)
-	rest := ScopePart{Scope: -1, Ledger: s.Ledger, Compute: make([]int64, n), Wait: make([]int64, n), FLOPs: make([]int64, n), Bytes: make([]int64, n)}
-	for k := range s.Stats {
-		st := &s.Stats[k]
-		rest.Compute[k], rest.Wait[k], rest.FLOPs[k], rest.Bytes[k] = table.Sum(st.LaneCompute), table.Sum(st.LaneWait), st.FLOPs, st.Bytes
-	}
+	rest := s.asPart()
 	for i := range s.ByScope {
-		o := &s.ByScope[i]
-		rest.Ledger.Runs -= o.Ledger.Runs
-		rest.Ledger.Dispatch -= o.Ledger.Dispatch
-		rest.Ledger.Idle -= o.Ledger.Idle
-		rest.Ledger.Residual -= o.Ledger.Residual
-		rest.Ledger.Barrier -= o.Ledger.Barrier
-		for k := range s.Steps {
-			rest.Compute[k] -= o.Compute[k]
-			rest.Wait[k] -= o.Wait[k]
-			rest.FLOPs[k] -= o.FLOPs[k]
-			rest.Bytes[k] -= o.Bytes[k]
-		}
+		rest.addPart(&s.ByScope[i], -1)
 	}
 	return append(slices.Clip(s.ByScope), rest)
+}
+
+// partIn copies the part of a plan that began inside of a scope; -1: outside of all.
+func (s *PlanStats) partIn(scope int) ScopePart {
+	out := ScopePart{Scope: scope}
+	parts := s.inScopes()
+	for i := range parts {
+		if o := &parts[i]; o.Scope == scope {
+			out.Ledger = o.Ledger
+			out.Compute, out.Wait, out.FLOPs, out.Bytes = slices.Clone(o.Compute), slices.Clone(o.Wait), slices.Clone(o.FLOPs), slices.Clone(o.Bytes)
+		}
+	}
+	return out
+}
+
+// asPart is all of a plan.
+func (s *PlanStats) asPart() ScopePart {
+	out := newPart(-1, len(s.Steps))
+	out.Ledger = s.Ledger
+	for k := range s.Stats {
+		st := &s.Stats[k]
+		out.Compute[k], out.Wait[k], out.FLOPs[k], out.Bytes[k] = table.Sum(st.LaneCompute), table.Sum(st.LaneWait), st.FLOPs, st.Bytes
+	}
+	return *out
 }

@@ -230,6 +230,9 @@ func onClock(parts []RequestPart, times []planTime, share map[*Plan]float64) {
 	for _, t := range times {
 		parts[t.part].Time += t.wall * share[t.plan]
 	}
+	for i := range parts {
+		parts[i].Time = max(0, parts[i].Time) // where stamps overlap by more than the request took
+	}
 }
 
 // ByRequest lists each request's part of the runs that it shared, the longest

@@ -127,6 +127,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 	for i, l := range f.lanes {
 		off[i], l.OffCPU, l.Guessed = f.offCPU(i)
 		l.OffCompute, l.Blind = table.Sum(off[i]), f.times[i].blind.Load()
+		l.clampOff()
 		s.ByLane = append(s.ByLane, LaneLedger{s.Lanes[i], l})
 		s.Ledger.addLedger(l)
 	}
@@ -240,7 +241,7 @@ func (p *Profile) addCounter(c *Counter) {
 	defer c.mu.Unlock()
 	p.Counters = append(p.Counters, CounterStats{Name: c.name, Unit: c.unit, Last: c.value, Peak: c.peak, Samples: c.samples, Kept: c.kept.all()})
 	if c.droppedInvalid > 0 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("counter %q: %d values were not finite and were left out", c.name, c.droppedInvalid))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("counter %q: %d values were not within ±%d and were left out", c.name, c.droppedInvalid, int64(most)))
 	}
 }
 

@@ -37,7 +37,7 @@ type side struct {
 	recs     []recording
 	runs     int64
 	tokens   int64
-	wall     int64
+	wall     float64
 	units    float64 // runs, or as many of A's as have this side's tokens
 	ceilings profile.Ceilings
 }
@@ -78,7 +78,7 @@ func newSides(profiles []*profile.Profile, name string) (sides map[string]*side,
 			s.recs = append(s.recs, recording{plan, p.Samples(i), p.Created})
 			s.runs += plan.Ledger.Runs
 			s.tokens += plan.Tokens
-			s.wall += plan.Ledger.Wall
+			s.wall += float64(plan.Ledger.Wall)
 			s.units = float64(s.runs)
 		}
 	}
@@ -131,7 +131,7 @@ func (s *side) measure(steps []int, y yardstick) (time, wait, work float64, flop
 			work += y.work(st.FLOPs, st.Bytes) / s.units
 		}
 	}
-	return time, wait, work, int64(math.Round(f)), int64(math.Round(b))
+	return time, wait, work, int64(math.Round(min(f, math.MaxInt64/2))), int64(math.Round(min(b, math.MaxInt64/2)))
 }
 
 // idle is the time that no lane computed on a processor, of wall time per run.
@@ -256,7 +256,7 @@ func (r *recording) shares(lanes, n int, part func(run int) int64) (out [measure
 	series := make([]float64, runs)
 	for i := range series {
 		if all := r.samples.Wall[i] * int64(lanes); all > 0 {
-			series[i] = float64(part(i)) / float64(all)
+			series[i] = max(0, float64(part(i))) / float64(all) // steps of a lane may overlap
 		}
 	}
 	for b := range min(n, runs) {

@@ -146,7 +146,7 @@ func (c *Comparison) plan(a, b *side, work workCount) {
 	}
 	slices.SortStableFunc(d.Layers, func(x, y Diff) int { return cmp.Compare(x.Layer, y.Layer) })
 	d.Total = Diff{Name: "total", Layer: -1, Verdict: Same}
-	d.Total.Before, d.Total.After = float64(a.wall)/a.units, float64(b.wall)/b.units
+	d.Total.Before, d.Total.After = a.wall/a.units, b.wall/b.units
 	d.Wait = Diff{Name: waitingRow, Layer: -1, Verdict: Same, points: true, Before: a.idle(), After: b.idle()}
 	d.Wait.Wait = d.Wait.After - d.Wait.Before
 	d.Waits = waitRows(a, b, d.Steps)

@@ -305,7 +305,7 @@ func RequestRows(q *profile.RequestStats) []requestRow {
 func countersTable(p *profile.Profile, _ Options) table.Table {
 	t := table.Table{Title: "counters", Cols: []table.Col{table.Left("counter"), table.Left("unit"), table.Right("samples"), table.Right("last"), table.Right("peak")}}
 	for _, c := range p.Counters {
-		unit, show := c.Unit, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		unit, show := c.Unit, table.Decimal
 		if unit == "bytes" { // as in the tables of memory
 			unit, show = "MiB", func(v float64) string { return table.Mib(int64(v)) }
 		}

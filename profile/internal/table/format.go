@@ -35,6 +35,14 @@ func Integer(n int64) string { return strconv.FormatInt(n, 10) }
 
 func Number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
+// Decimal writes a number without an exponent, unless it would be long.
+func Decimal(v float64) string {
+	if a := math.Abs(v); v != 0 && (a < 1e-6 || a >= 1e15) {
+		return Number(v)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
 func Rate(perNs float64) string { return fmt.Sprintf("%.1f", perNs) }
 
 // Si writes a number with three digits and its decimal prefix, ready for a
