@@ -102,12 +102,16 @@ func (st *StepStats) check(lanes []int64) error {
 	}{
 		{"self_ns", st.Self, compute, "sum of lane_compute_ns"}, {"self_ns", st.Self, st.Total, "total_ns"},
 		{"total_ns", st.Total, compute + wait, "sum of lane_compute_ns and lane_wait_ns"},
+		{"longest_lane_ns", st.Longest, compute, "sum of lane_compute_ns"}, {"even_lane_ns", st.Even, st.Longest, "longest_lane_ns"},
 		{"off_cpu_ns", st.OffCPU, compute, "sum of lane_compute_ns"}, {"off_clock_ns", st.OffClock, st.Clock, "clock_ns"},
 		{"calls", st.Calls, st.Span.Count, "span.count"}, {"span.count", st.Span.Count, st.Calls, "calls"},
 	} {
 		if f.value > f.most {
 			return fmt.Errorf("%s is %d, expected at most %d, the %s", f.name, f.value, f.most, f.of)
 		}
+	}
+	if st.Longest/int64(len(lanes)) > st.Even+st.Calls { // Even is rounded down in each call
+		return fmt.Errorf("longest_lane_ns is %d, expected at most %d times %d, the even_lane_ns", st.Longest, len(lanes), st.Even)
 	}
 	return st.checkLost()
 }

@@ -52,9 +52,24 @@ type stepFold struct {
 	span         histogram // of each call: first Begin to last End over its lanes
 	clock        int64     // of all calls
 	off          int64     // of clock, where marked: without a processor
+	longest      int64     // of each call: the time on a processor of its busiest lane
+	even         evenLanes // of each call: the same if its lanes had equal parts
 	flops, bytes int64
 	heap         HeapCount
 }
+
+// evenLanes adds up the mean time of the lanes of each call. It divides only if another
+// number of lanes takes part than in the call before.
+type evenLanes struct{ sum, busy, lanes int64 }
+
+func (e *evenLanes) addCall(busy, lanes int64) {
+	if lanes != e.lanes {
+		e.sum, e.busy, e.lanes = e.total(), 0, lanes
+	}
+	e.busy += busy
+}
+
+func (e *evenLanes) total() int64 { return e.sum + e.busy/max(1, e.lanes) }
 
 // spareRuns is the number of runs in a plan's pool in addition to those kept for
 // the trace: runs that wait to be folded, one in flight, and one that the next
@@ -174,6 +189,8 @@ func (f *planFold) foldSteps(r *Run) {
 		st := &steps[s]
 		st.span.addValue(span.last - span.first)
 		st.clock += clock[s]
+		st.longest += span.longest
+		st.even.addCall(span.busy, span.lanes)
 		st.flops += costs[s].FLOPs
 		st.bytes += costs[s].Bytes
 	}
@@ -187,16 +204,29 @@ func (f *planFold) foldSteps(r *Run) {
 }
 
 // foldOff adds the part of the clock of each step in which a lane had no processor:
-// the step ends when its last lane does, so the longest counts.
+// the step ends when its last lane does, so the longest counts. It takes the same time off
+// the lanes that foldSteps has compared: whoever lost its processor had no larger part.
 func (f *planFold) foldOff(r *Run) {
 	for s := range f.steps {
-		var off int64
+		var off, all, longest int64
 		for i := range r.Lanes {
-			if l := &r.Lanes[i]; l.exact && l.marked(s) && l.Begin[s] != 0 {
-				off = max(off, l.off[s])
+			l := &r.Lanes[i]
+			if l.Begin[s] == 0 {
+				continue
 			}
+			on := l.End[s] - l.Begin[s]
+			if l.exact && l.marked(s) {
+				off, all, on = max(off, l.off[s]), all+l.off[s], on-l.off[s]
+			}
+			longest = max(longest, on)
 		}
-		f.steps[s].off += min(off, f.clock.clock[s])
+		if off == 0 {
+			continue
+		}
+		st, span := &f.steps[s], &f.spans[s]
+		st.off += min(off, f.clock.clock[s])
+		st.longest += longest - span.longest
+		st.even.addCall(-all, span.lanes)
 	}
 }
 

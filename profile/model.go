@@ -304,6 +304,12 @@ type StepStats struct {
 	LaneCompute []int64 `json:"lane_compute_ns"` // [lane]
 	LaneWait    []int64 `json:"lane_wait_ns"`    // [lane]
 
+	// Longest is the time of the busiest lane of each call, added up. Even is what each
+	// lane would take if those that take part in a call had equal parts. Both leave out
+	// the time without a processor if the system marks it, and are 0 in older files.
+	Longest int64 `json:"longest_lane_ns,omitempty"`
+	Even    int64 `json:"even_lane_ns,omitempty"`
+
 	// OffCPU is how much of LaneCompute, over all lanes, had no processor:
 	// measured by lane and run, and placed in the steps that lost it.
 	OffCPU int64 `json:"off_cpu_ns,omitempty"`

@@ -41,16 +41,12 @@ func (s StepResult) Intensity() float64 { return table.PerTime(s.FLOPs, s.Bytes)
 // Roofline is the floor in per cent of the clock time; 0 if no ceiling is known.
 func (s StepResult) Roofline() float64 { return table.Percent(s.Floor, s.Clock) }
 
-// Imbalance is the busiest lane's compute over the mean of the lanes that took
-// part, less 1, in per cent.
-func (s StepResult) Imbalance() float64 {
-	var busy, total, n int64
-	for _, v := range s.LaneCompute {
-		if v > 0 {
-			busy, total, n = max(busy, v), total+v, n+1
-		}
-	}
-	return table.Percent(busy*n-total, total)
+// Imbalance is how much longer the busiest lane of each call computed than the mean of
+// the lanes that took part in that call, in per cent of the mean. Which lane is the
+// busiest may change from call to call. It is not known of older files, which have the
+// sums of lanes over all calls.
+func (s StepResult) Imbalance() (percent float64, known bool) {
+	return table.Percent(s.Longest-s.Even, s.Even), s.Even > 0
 }
 
 // By is what steps are ranked by.

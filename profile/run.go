@@ -203,9 +203,10 @@ func (r *Run) reset() {
 	clear(r.stepHeap)
 }
 
-// stepSpan is from the first Begin of a step to its last End, over the lanes, and
-// how long they computed in it together.
-type stepSpan struct{ first, last, busy int64 }
+// stepSpan is one call of a step: its first Begin and last End over the lanes, how
+// long the lanes computed in it together, how long the busiest of them did, and how many
+// took part.
+type stepSpan struct{ first, last, busy, longest, lanes int64 }
 
 // check finds missing or unordered stamps before anything is folded, so that a
 // bad run leaves the aggregates unchanged. It also computes the spans of the
@@ -219,7 +220,7 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 			ErrStamp, p.ID, len(r.Lanes), len(r.Costs), len(p.Lanes), len(p.Steps))
 	}
 	for s := range spans {
-		spans[s] = stepSpan{math.MaxInt64, 0, 0}
+		spans[s] = stepSpan{first: math.MaxInt64}
 	}
 	for i := range r.Lanes {
 		if err := r.Lanes[i].check(p, i, r.Start, spans); err != nil {
@@ -251,7 +252,9 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 	for s := range spans {
 		a, b, e := arrive[s], begin[s], end[s]
 		if a >= start && b >= a && e >= b && !l.Absent {
-			spans[s] = stepSpan{min(spans[s].first, b), max(spans[s].last, e), spans[s].busy + e - b}
+			at := &spans[s]
+			at.first, at.last, at.busy, at.longest = min(at.first, b), max(at.last, e), at.busy+e-b, max(at.longest, e-b)
+			at.lanes++
 			continue
 		}
 		if max(a, b, e) >= start {

@@ -208,7 +208,7 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings, off int64) StepStat
 	compute, wait := table.Sum(laneCompute), table.Sum(laneWait)
 	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
-		LaneCompute: laneCompute, LaneWait: laneWait, OffCPU: off}
+		LaneCompute: laneCompute, LaneWait: laneWait, OffCPU: off, Longest: st.longest, Even: st.even.total()}
 	clock := st.off
 	if !f.exact {
 		clock = off / n // which lane the step waited for is not known

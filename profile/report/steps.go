@@ -49,8 +49,7 @@ var stepColumns = []stepColumn{
 		"span_p99_ns", func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.Span.P99) }},
 	{field: "span_max_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.Span.Max) }},
 	{field: "wait_lane_ns", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(table.Sum(s.LaneWait)) }},
-	{"uneven %", true, func(_ *profile.Profile, s profile.StepResult) string { return fmt.Sprintf("%.1f", s.Imbalance()) },
-		"imbalance_percent", func(_ *profile.Profile, s profile.StepResult) string { return table.Number(s.Imbalance()) }},
+	{"uneven %", true, uneven, "imbalance_percent", imbalance},
 	{field: "flops", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.FLOPs) }},
 	{field: "bytes", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.Bytes) }},
 	{field: "alloc_bytes", raw: func(_ *profile.Profile, s profile.StepResult) string { return table.Integer(s.Step.Alloc) }},
@@ -79,6 +78,21 @@ func op(_ *profile.Profile, s profile.StepResult) string     { return s.Step.Op 
 func kernel(_ *profile.Profile, s profile.StepResult) string { return s.Step.Kernel }
 func calls(_ *profile.Profile, s profile.StepResult) string  { return table.Integer(s.Calls) }
 
+// uneven is a dash if the recording does not have the lanes of single calls.
+func uneven(_ *profile.Profile, s profile.StepResult) string {
+	if v, known := s.Imbalance(); known {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return "-"
+}
+
+func imbalance(_ *profile.Profile, s profile.StepResult) string {
+	if v, known := s.Imbalance(); known {
+		return table.Number(v)
+	}
+	return ""
+}
+
 // counted is empty if allocations were not counted: 0 would mean that there were none.
 func counted(h *profile.HeapCount, n int64) string {
 	if h == nil {
@@ -95,7 +109,7 @@ func share(p *profile.Profile, s profile.StepResult) float64 {
 
 func stepsTable(p *profile.Profile, o Options) table.Table {
 	top := p.Top(o.Top, o.By)
-	t := table.Table{Title: "steps", Note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; clock is until the last lane ends, and lost what of it is beyond the roofline; p50, p95 and p99 are of single calls", len(top), o.By)}
+	t := table.Table{Title: "steps", Note: fmt.Sprintf("top %d by %s; total is self and the wait before it, lane time / lanes in flight; clock is until the last lane ends, and lost what of it is beyond the roofline; p50, p95 and p99 are of single calls; uneven is how much longer the busiest lane of a call computed than the mean of its lanes", len(top), o.By)}
 	if slices.ContainsFunc(top, func(s profile.StepResult) bool { return s.Lost < 0 }) {
 		t.Note += "; " + aboveNote
 	}
