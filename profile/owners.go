@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -23,6 +24,36 @@ type MemoryOwner struct {
 type Residency struct {
 	Bytes  int64         `json:"bytes"`
 	Owners []MemoryOwner `json:"owners"` // the largest first
+}
+
+// OwnerKind says how the bytes of an owner are known, and so how far they differ from
+// recording to recording of one build.
+type OwnerKind int
+
+// The kinds of owners.
+const (
+	OwnedPages    OwnerKind = iota // memory of a known size that is used whole
+	TouchedPages                   // memory of which a run touches more or less
+	SampledHeap                    // objects on the Go heap, estimated from samples
+	CollectorHeap                  // depends on when the Go heap was collected last
+	LoadedCode                     // the program and libraries
+)
+
+// Kind is the kind of the owner.
+func (o MemoryOwner) Kind() OwnerKind {
+	switch {
+	case o.Owner == garbageHeap || o.Owner == freeHeap || o.Owner == goRuntime:
+		return CollectorHeap
+	case o.Owner == goHeap || o.Owner == otherMemory || o.Owner == recorderMemory:
+		return SampledHeap
+	case slices.ContainsFunc(heapOwners, func(h heapRow) bool { return h.owner == o.Owner }):
+		return SampledHeap
+	case strings.HasSuffix(o.Owner, "worker scratch") || o.Owner == CeilingSamples:
+		return TouchedPages
+	case o.Owner == programMemory || strings.HasPrefix(o.Owner, mappedFile) && strings.Contains(o.Owner, ".so"):
+		return LoadedCode
+	}
+	return OwnedPages
 }
 
 // inUse is the part that somebody is known to use. The rest may grow while owners let
@@ -245,6 +276,10 @@ const (
 	freeHeap = "go heap, not in use"
 	// goRuntime is the Go runtime's own memory, beside its heap.
 	goRuntime = "go runtime"
+	// programMemory is the executable, its data and the main stack.
+	programMemory = "program"
+	// mappedFile is what the name of another file in memory begins with.
+	mappedFile = "mapped file "
 )
 
 // runtimeBytes is how much the runtime asked for itself.

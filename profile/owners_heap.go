@@ -13,7 +13,7 @@ const garbageHeap = "go heap, garbage"
 // heapOwners names the owners of objects on the Go heap by the function that made
 // them: the first row that its name begins with. A row without an owner is memory that
 // is known by its address or its size.
-var heapOwners = []struct{ function, owner string }{
+var heapOwners = []heapRow{
 	{"hotpath/internal/plan.newCosting", recorderMemory},
 	{"hotpath/internal/plan.newStepCost", recorderMemory},
 	{"hotpath/internal/plan.(*costing)", recorderMemory},
@@ -34,6 +34,8 @@ var heapOwners = []struct{ function, owner string }{
 	{"hotpath/internal/train", "training data"},
 	{"hotpath/internal/dataset", "training data"},
 }
+
+type heapRow struct{ function, owner string }
 
 // recorderMemory is the owner of what recording takes.
 const recorderMemory = "recorder"

@@ -57,9 +57,9 @@ func mappings() (out []region) {
 		case strings.HasPrefix(path, "[anon: Go:"):
 			m.name = goRuntime
 		case path == program, strings.HasPrefix(path, "[stack"), path == "[heap]":
-			m.name = "program"
+			m.name = programMemory
 		case strings.HasPrefix(path, "/"):
-			m.name = "mapped file " + filepath.Base(path)
+			m.name = mappedFile + filepath.Base(path)
 		default:
 			m.name = otherMemory
 		}

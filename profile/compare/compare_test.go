@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"hotpath/profile"
+	"hotpath/profile/report"
 )
 
 func compare(t *testing.T, a, b []*profile.Profile) *Comparison {
@@ -223,6 +224,15 @@ func TestCompareMatches(t *testing.T) {
 	}
 	if len(c.Plans) != 1 || len(c.OnlyA) != 1 || len(c.OnlyB) != 1 || c.OnlyB[0] != "other" {
 		t.Errorf("plans %d, only in A %v, only in B %v", len(c.Plans), c.OnlyA, c.OnlyB)
+	}
+	var text strings.Builder
+	if err := c.Text(&text, report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"not compared  plan decode ran in A (a) and never in B, so no table contains its time", "not compared  plan other ran in B (b) and never in A"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
 	}
 	rows := c.Plans[0].Steps
 	if len(rows) != 4 || len(rows[1].a) != 2 || len(rows[1].b) != 2 || rows[1].Name != "blk.0/attn/qkv + attend" {

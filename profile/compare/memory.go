@@ -3,7 +3,6 @@ package compare
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -17,14 +16,17 @@ const (
 )
 
 // MemoryDiff is one class of memory of the process, or of a plan, before and
-// after: means over the recordings of each side.
+// after: means over the recordings of each side. If all recordings say which memory was
+// resident, the rows of the process are that, by owner, and plans on the host have no
+// rows: what they lay out counts as far as it was touched.
 type MemoryDiff struct {
-	Owner   string  `json:"owner"`
-	Class   string  `json:"class"`
-	Before  float64 `json:"before_bytes"`
-	After   float64 `json:"after_bytes"`
-	Noise   float64 `json:"noise_bytes"` // what two recordings of one build may differ by
-	Verdict Verdict `json:"verdict"`
+	Owner    string  `json:"owner"`
+	Class    string  `json:"class"`
+	Resident bool    `json:"resident"` // otherwise the size that was laid out
+	Before   float64 `json:"before_bytes"`
+	After    float64 `json:"after_bytes"`
+	Noise    float64 `json:"noise_bytes"` // what two recordings of one build may differ by
+	Verdict  Verdict `json:"verdict"`
 }
 
 // Delta is the whole difference.
@@ -50,8 +52,31 @@ func memoryNoise(owner, class string) (part, bytes float64) {
 
 const processOwner = "process"
 
-// compareMemory compares every class that all recordings have.
+// compareMemory compares resident memory if all recordings have it, and otherwise the
+// sizes that were laid out.
 func compareMemory(a, b []*profile.Profile) []MemoryDiff {
+	if slices.ContainsFunc(slices.Concat(a, b), func(p *profile.Profile) bool { return p.Resident == nil }) {
+		return compareLaidOut(a, b, true)
+	}
+	return append(compareResident(a, b), compareLaidOut(a, b, false)...)
+}
+
+// judge fills in a row from the values of both sides. part and least are the noise.
+func (d *MemoryDiff) judge(x, y []float64, part, least float64) {
+	d.Before, d.After, d.Verdict = mean(x), mean(y), Same
+	// Recordings of one side that lie further apart say so themselves.
+	d.Noise = max(part*d.Before, least, slices.Max(x)-slices.Min(x), slices.Max(y)-slices.Min(y))
+	switch {
+	case d.Delta() > d.Noise:
+		d.Verdict = MoreMemory
+	case d.Delta() < -d.Noise:
+		d.Verdict = LessMemory
+	}
+}
+
+// compareLaidOut compares every class that all recordings have. host: those of the
+// process and of plans on the host too, not only those of plans on devices.
+func compareLaidOut(a, b []*profile.Profile, host bool) []MemoryDiff {
 	type key struct{ owner, class string }
 	var values [2]map[key][]float64
 	var order []key
@@ -67,9 +92,11 @@ func compareMemory(a, b []*profile.Profile) []MemoryDiff {
 					values[side][k] = append(values[side][k], float64(memory[class]))
 				}
 			}
-			take(processOwner, p.Memory)
+			if host {
+				take(processOwner, p.Memory)
+			}
 			for i := range p.Plans {
-				if s := &p.Plans[i]; s.Ledger.Runs > 0 {
+				if s := &p.Plans[i]; s.Ledger.Runs > 0 && (host || s.HostLanes > 0) {
 					take("plan "+cmp.Or(s.Name, s.ID), s.MemoryBytes)
 				}
 			}
@@ -82,16 +109,69 @@ func compareMemory(a, b []*profile.Profile) []MemoryDiff {
 			continue
 		}
 		part, least := memoryNoise(k.owner, k.class)
-		d := MemoryDiff{Owner: k.owner, Class: k.class, Before: mean(x), After: mean(y), Verdict: Same}
-		// Recordings of one side that lie further apart say so themselves.
-		d.Noise = max(part*d.Before, least, slices.Max(x)-slices.Min(x), slices.Max(y)-slices.Min(y))
-		if math.Abs(d.Delta()) > d.Noise {
-			d.Verdict = MoreMemory
-			if d.Delta() < 0 {
-				d.Verdict = LessMemory
-			}
-		}
+		d := MemoryDiff{Owner: k.owner, Class: k.class}
+		d.judge(x, y, part, least)
 		out = append(out, d)
 	}
+	return out
+}
+
+// allResident is the row of the sum of all owners.
+const allResident = "all resident memory"
+
+// sharedLibraries is the row of all of them: most are loaded by others.
+const sharedLibraries = "shared libraries"
+
+// residentNoise is the noise of an owner's resident memory, as memoryNoise is of sizes.
+var residentNoise = map[profile.OwnerKind]struct{ part, bytes float64 }{
+	profile.OwnedPages:    {0.02, 1 << 20},
+	profile.TouchedPages:  {0.4, 2 << 20},
+	profile.SampledHeap:   {0.3, 4 << 20},
+	profile.CollectorHeap: {0.3, 32 << 20},
+	profile.LoadedCode:    {0.1, 4 << 20},
+}
+
+// compareResident compares the resident memory of owners. One that a recording does
+// not have held nothing there.
+func compareResident(a, b []*profile.Profile) []MemoryDiff {
+	var values [2]map[string][]float64 // [recording] by owner
+	kinds := map[string]profile.OwnerKind{}
+	for side, profiles := range [2][]*profile.Profile{a, b} {
+		values[side] = map[string][]float64{}
+		for i, p := range profiles {
+			take := func(name string, bytes int64) {
+				if values[side][name] == nil {
+					values[side][name] = make([]float64, len(profiles))
+				}
+				values[side][name][i] += float64(bytes)
+			}
+			take(allResident, p.Resident.Bytes)
+			for _, o := range p.Resident.Owners {
+				name, kind := o.Owner, o.Kind()
+				if kind == profile.LoadedCode && strings.Contains(name, ".so") {
+					name = sharedLibraries
+				}
+				kinds[name] = kind
+				take(name, o.Bytes)
+			}
+		}
+	}
+	all := MemoryDiff{Owner: processOwner, Class: allResident, Resident: true}
+	all.judge(values[0][allResident], values[1][allResident], 0.05, 32<<20)
+	out := []MemoryDiff{all}
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		x, y := values[0][name], values[1][name]
+		if x == nil {
+			x = make([]float64, len(a))
+		}
+		if y == nil {
+			y = make([]float64, len(b))
+		}
+		d := MemoryDiff{Owner: processOwner, Class: name, Resident: true}
+		noise := residentNoise[kinds[name]]
+		d.judge(x, y, noise.part, noise.bytes)
+		out = append(out, d)
+	}
+	slices.SortStableFunc(out, func(x, y MemoryDiff) int { return cmp.Compare(max(y.Before, y.After), max(x.Before, x.After)) })
 	return out
 }

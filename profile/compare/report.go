@@ -73,7 +73,7 @@ func (c *Comparison) Summary() string {
 	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
-			out = append(out, fmt.Sprintf("%s of %s: %s MiB became %s.", d.Class, d.Owner, table.Mib(int64(d.Before)), table.Mib(int64(d.After))))
+			out = append(out, d.says())
 		}
 	}
 	return strings.Join(out, " ")
@@ -162,11 +162,8 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 		m = table.Strong
 	}
 	head.Add(m, "result", c.Summary())
-	for _, id := range c.OnlyA {
-		head.Add(table.Warn, "only in A", "plan "+id)
-	}
-	for _, id := range c.OnlyB {
-		head.Add(table.Warn, "only in B", "plan "+id)
+	for _, text := range c.NotCompared() {
+		head.Add(table.Warn, "not compared", text)
 	}
 	for _, w := range c.Warnings {
 		head.Add(table.Warn, "warning", w)
@@ -218,9 +215,43 @@ func markOf(changed bool, v Verdict) table.Mark {
 	return table.Plain
 }
 
+// MemoryNote says what the sizes of memory are.
+func (c *Comparison) MemoryNote() string {
+	if slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Resident }) {
+		return "MiB of the process that were resident when most was in use; those of the Go heap depend on when it was collected last; those of plans on devices are as laid out"
+	}
+	return "MiB as laid out, touched or not, because not all recordings say what was resident; those of the Go runtime depend on when it collected last"
+}
+
+// says is the change in a sentence.
+func (d *MemoryDiff) says() string {
+	what := d.Class + " of " + d.Owner
+	switch {
+	case d.Resident && d.Class == allResident:
+		what = d.Class
+	case d.Resident:
+		what = "resident memory of " + d.Class
+	}
+	return fmt.Sprintf("%s: %s MiB became %s.", what, table.Mib(int64(d.Before)), table.Mib(int64(d.After)))
+}
+
+// NotCompared says which plans ran on one side only.
+func (c *Comparison) NotCompared() []string {
+	var out []string
+	for _, side := range []struct {
+		ids               []string
+		name, file, other string
+	}{{c.OnlyA, "A", c.A, "B"}, {c.OnlyB, "B", c.B, "A"}} {
+		for _, id := range side.ids {
+			out = append(out, fmt.Sprintf("plan %s ran in %s (%s) and never in %s, so no table contains its time", id, side.name, side.file, side.other))
+		}
+	}
+	return out
+}
+
 // memoryTable lists classes of memory, those that changed first.
 func (c *Comparison) memoryTable() table.Table {
-	t := table.Table{Title: "memory", Note: "MiB; sizes of plans are exact, those of the Go runtime depend on when it collected last",
+	t := table.Table{Title: "memory", Note: c.MemoryNote(),
 		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict")}}
 	for _, changed := range []bool{true, false} {
 		for i := range c.Memory {

@@ -183,9 +183,11 @@ func memoryOf(p *profile.Profile) viewMemory {
 // viewComparison is what compare.js shows.
 type viewComparison struct {
 	*compare.Comparison
-	Summary string          `json:"summary"`
-	Cards   []viewCard      `json:"cards"`
-	Trees   []*viewDiffNode `json:"trees"` // [plan]
+	Summary     string          `json:"summary"`
+	NotCompared []string        `json:"not_compared"`
+	MemoryNote  string          `json:"memory_note"`
+	Cards       []viewCard      `json:"cards"`
+	Trees       []*viewDiffNode `json:"trees"` // [plan]
 }
 
 type viewDiffNode struct {
@@ -196,7 +198,7 @@ type viewDiffNode struct {
 
 // comparisonOf is the comparison with its difference flame graphs.
 func comparisonOf(c *compare.Comparison) *viewComparison {
-	v := &viewComparison{Comparison: c, Summary: c.Summary()}
+	v := &viewComparison{Comparison: c, Summary: c.Summary(), NotCompared: c.NotCompared(), MemoryNote: c.MemoryNote()}
 	t := &c.Total
 	mid, low, high := c.Real()
 	part := func(label string, ns float64) viewCard {

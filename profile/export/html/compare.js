@@ -37,7 +37,7 @@ function diffTable(rows, first) {
 const shifted = (by, rows) => by.some(v => v) ? ': changes are beyond what all ' + rows + ' have in common (' + MEASURES.map((m, i) => m + ' ' + signed(by[i], pct)).filter((_, i) => by[i]).join(', ') + ')' : '';
 const o = section('overview', 'Overview', data.a + ' against ' + data.b);
 o.append(cards(data.cards), el('p', {}, data.summary));
-for (const w of data.warnings || []) o.append(el('p', {class: 'warn'}, w));
+for (const w of [...data.not_compared || [], ...data.warnings || []]) o.append(el('p', {class: 'warn'}, w));
 data.plans.forEach((p, i) => {
   const s = section('plan' + i, p.name + ' ' + p.phase, p.runs[0] + ' and ' + p.runs[1] + ' runs. Width is the longer of both sides, red is slower, blue faster, grey no more than noise.');
   const host = el('div');
@@ -57,7 +57,7 @@ if (data.scopes && data.scopes.length) {
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.scopes, 6).table);
 }
 if (data.memory && data.memory.length) {
-  const s = section('memory', 'Memory', 'Sizes of plans are exact; those of the Go runtime depend on when it collected last.');
+  const s = section('memory', 'Memory', data.memory_note);
   s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
     {head: 'after', get: d => d.after_bytes, show: d => bytes(d.after_bytes)}, {head: 'difference', get: d => Math.abs(d.after_bytes - d.before_bytes), show: d => signed(d.after_bytes - d.before_bytes, bytes)},
     {head: 'noise', get: d => d.noise_bytes, show: d => '±' + bytes(d.noise_bytes)}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.memory, 4).table);
