@@ -3,6 +3,7 @@ package hotpath
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"hotpath/internal/engine"
 	"hotpath/internal/machine"
@@ -213,8 +214,31 @@ type TrainOptions struct {
 	// OnData is called while data are read, with the bytes of files that are done
 	// and all.
 	OnData func(done, total int64)
+	// OnDevice is called once, before data are read, with what the run computes on.
+	OnDevice func(TrainDevice)
 	// Profile records every step; nil records nothing and costs nothing.
 	Profile *profile.Recorder
+}
+
+// TrainDevice is what a training run computes on.
+type TrainDevice struct {
+	Name      string // cpu, cuda:0
+	Tier      string // instructions of the CPU that are in use; empty for other devices
+	Workers   int    // threads that share a step
+	Precision string // f32 or bf16
+}
+
+// String is one line.
+func (d TrainDevice) String() string {
+	name := d.Name
+	if d.Tier != "" {
+		name += " (" + d.Tier + ")"
+	}
+	workers := "1 worker"
+	if d.Workers != 1 {
+		workers = fmt.Sprintf("%d workers", d.Workers)
+	}
+	return fmt.Sprintf("%s, %s, %s", name, workers, d.Precision)
 }
 
 // DefaultTrainConfig has every default; model, data and out are to be set.
@@ -240,9 +264,11 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
+	facts := machine.Facts(be, o.precision())
 	if o.Profile != nil {
-		o.Profile.SetFacts(machine.Facts(be, o.precision()))
+		o.Profile.SetFacts(facts)
 	}
+	o.tellDevice(facts)
 	return train.Run(ctx, cfg, train.Options{
 		Backend: be, Resume: o.Resume, OnStep: o.OnStep, OnSample: o.OnSample, OnData: o.OnData, Peak: o.Peak, Recorder: o.Profile, Memory: o.memory(),
 	})
@@ -278,7 +304,19 @@ func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *Trai
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
+	o.tellDevice(machine.Facts(be, o.precision()))
 	return train.Plan(ctx, cfg, train.Options{Backend: be, OnData: o.OnData, Memory: o.memory()})
+}
+
+func (o TrainOptions) tellDevice(f profile.Facts) {
+	if o.OnDevice == nil {
+		return
+	}
+	d := TrainDevice{Name: f.Device, Workers: f.Threads, Precision: f.Precision}
+	if d.Name == machine.CPU {
+		d.Tier = f.Tier
+	}
+	o.OnDevice(d)
 }
 
 // memory is what a run may take, 0 where nobody knows.

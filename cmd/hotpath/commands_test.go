@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hotpath/internal/calib"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
 	"hotpath/profile/export"
@@ -407,6 +408,21 @@ func TestTrain(t *testing.T) {
 	r := run(t, "train", file, "-o", out, "--set", "steps=3", "--precision", "f32", "--invariant")
 	if r.status != exitDone || strings.Count(r.err, "loss") != 3 || !strings.HasPrefix(r.out, "3 steps, loss ") {
 		t.Fatalf("exit %d: %q, %q", r.status, r.out, r.err)
+	}
+	if strings.Contains(r.err, "takes") {
+		t.Errorf("without -v: %q", r.err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-v", "--dry-run", "--threads", "1", "--precision", "bf16"}, "hotpath: --device auto takes cpu (" + isa.Active().String() + "), 1 worker, bf16: training takes a card only if --device names it\n"},
+		{[]string{"-v", "-o", out + "2", "--threads", "2", "--precision", "f32"}, "hotpath: --device auto takes cpu (" + isa.Active().String() + "), 2 workers, f32: "},
+		{[]string{"-v", "--dry-run", "--device", "ref", "--precision", "f32"}, "hotpath: training takes ref, 1 worker, f32\n"},
+	} {
+		if r := run(t, append([]string{"train", file}, c.args...)...); r.status != exitDone || !strings.HasPrefix(r.err, c.want) {
+			t.Errorf("%v: exit %d, %q, expected %q", c.args, r.status, r.err, c.want)
+		}
 	}
 	checkpoint := strings.TrimSpace(r.out[strings.LastIndex(r.out, "checkpoint ")+len("checkpoint "):])
 	ok(t, "score", "-m", checkpoint, "some words")

@@ -62,6 +62,9 @@ from it, to the same bits. docs/training.md describes every field.`,
 			if mf.device != "auto" {
 				o.Device = mf.device
 			}
+			if mf.verbose {
+				o.OnDevice = func(d hotpath.TrainDevice) { fmt.Fprintln(std.err, trainsOn(mf.device, d)) }
+			}
 			if dry {
 				plan, err := hotpath.PlanTraining(cmd.Context(), cfg, o)
 				if err != nil {
@@ -109,6 +112,7 @@ from it, to the same bits. docs/training.md describes every field.`,
 		},
 	}
 	mf.addRun(cmd)
+	cmd.Flags().Lookup("verbose").Usage = "say which device, how many workers and which precision the run takes"
 	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
@@ -119,6 +123,14 @@ from it, to the same bits. docs/training.md describes every field.`,
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the memory and time that the run would take, and stop")
 	return cmd
+}
+
+// trainsOn is what -v says.
+func trainsOn(asked string, d hotpath.TrainDevice) string {
+	if asked == "auto" {
+		return fmt.Sprintf("hotpath: --device auto takes %v: training takes a card only if --device names it", d)
+	}
+	return fmt.Sprintf("hotpath: training takes %v", d)
 }
 
 // resolveTrain puts paths in place of the names of pulled models.
