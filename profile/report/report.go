@@ -258,50 +258,6 @@ func scopesTable(p *profile.Profile, _ Options) table.Table {
 	return t
 }
 
-func requestsTable(p *profile.Profile, _ Options) table.Table {
-	t := table.Table{Title: "requests", Cols: []table.Col{table.Left(""), table.Right("count"), table.Right("mean ms"), table.Right("p50"), table.Right("p95"), table.Right("p99"), table.Right("max")}}
-	q := p.Requests
-	if q == nil {
-		return t
-	}
-	t.Note = fmt.Sprintf("%d prompt and %d output tokens", q.PromptTokens, q.OutputTokens)
-	for _, r := range RequestRows(q) {
-		t.Add(table.Plain, r.Name, table.Integer(r.D.Count), table.Ms(r.D.Mean), table.Ms(r.D.P50), table.Ms(r.D.P95), table.Ms(r.D.P99), table.Ms(r.D.Max))
-	}
-	return t
-}
-
-// partsTable lists the part of each request in shared runs.
-func partsTable(p *profile.Profile, o Options) table.Table {
-	t := table.Table{Title: "by request", Note: "shares of batched runs: by tokens, and in attention by what each attends to; ms on the clock, waits included",
-		Cols: []table.Col{table.Left("request"), table.Right("runs"), table.Right("tokens"), table.Right("ms"), table.Right("%"), table.Right("GFLOP"), table.Right("MB moved")}}
-	parts := p.ByRequest()
-	var all float64
-	for _, r := range parts {
-		all += r.Time
-	}
-	if len(parts) > o.Top && o.Top > 0 {
-		parts = parts[:o.Top]
-	}
-	for _, r := range parts {
-		t.Add(table.Plain, r.Request, table.Integer(r.Runs), table.Integer(r.Tokens), table.Fms(r.Time), table.PercentCell(table.PercentOf(r.Time, all)), fmt.Sprintf("%.3f", r.FLOPs/1e9), fmt.Sprintf("%.1f", r.Bytes/1e6))
-	}
-	return t
-}
-
-type requestRow struct {
-	Name string
-	D    profile.Dist
-}
-
-// RequestRows is what is known of requests.
-func RequestRows(q *profile.RequestStats) []requestRow {
-	rows := []requestRow{{"duration", q.Duration}, {"time to first token", q.FirstToken},
-		{"  tokenize", q.Tokenize}, {"  compile", q.Compile}, {"  queue", q.Queue}, {"  prefill and sample", q.Prefill}, {"  hand over", q.Hand},
-		{"time per output token", q.PerToken}}
-	return slices.DeleteFunc(rows, func(r requestRow) bool { return r.D.Count == 0 })
-}
-
 func countersTable(p *profile.Profile, _ Options) table.Table {
 	t := table.Table{Title: "counters", Cols: []table.Col{table.Left("counter"), table.Left("unit"), table.Right("samples"), table.Right("last"), table.Right("peak")}}
 	for _, c := range p.Counters {
@@ -310,83 +266,6 @@ func countersTable(p *profile.Profile, _ Options) table.Table {
 			unit, show = "MiB", func(v float64) string { return table.Mib(int64(v)) }
 		}
 		t.Add(table.Plain, c.Name, unit, table.Integer(c.Samples), show(c.Last), show(c.Peak))
-	}
-	return t
-}
-
-func memoryTable(p *profile.Profile, _ Options) table.Table {
-	t := table.Table{Title: "memory", Note: "weights that were packed lie on the Go heap too", Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("MiB"), table.Right("bytes"), table.Right("moved a token")}}
-	rows := func(owner string, memory map[string]int64, moved string) {
-		for _, class := range slices.Sorted(maps.Keys(memory)) {
-			t.Add(table.Plain, owner, class, table.Mib(memory[class]), table.Integer(memory[class]), moved)
-			moved = ""
-		}
-	}
-	rows("process", p.Memory, "")
-	for i := range p.Plans {
-		if p.Plans[i].Ledger.Runs == 0 {
-			continue
-		}
-		moved := ""
-		if n := p.Plans[i].BytesPerToken(); n > 0 {
-			moved = table.Si(n) + "B"
-		}
-		rows(cmp.Or(p.Plans[i].Name, p.Plans[i].ID), p.Plans[i].MemoryBytes, moved)
-	}
-	return t
-}
-
-// peakTable tells the owner of every byte at each plan's peak.
-func peakTable(p *profile.Profile, _ Options) table.Table {
-	t := table.Table{Title: "memory at the peak", Note: "of each plan, at its largest batch, by class and layer",
-		Cols: []table.Col{table.Left("plan"), table.Left("at step"), table.Left("class"), table.Left("layer"), table.Right("buffers"), table.Right("MiB"), table.Right("%")}}
-	for i := range p.Plans {
-		s := &p.Plans[i]
-		step, total, _ := s.Peak()
-		if s.Ledger.Runs == 0 || step < 0 {
-			continue
-		}
-		name, at := cmp.Or(s.Name, s.ID), s.Steps[step].Name
-		owners := s.PeakOwners()
-		for i := 0; i < len(owners); {
-			// Layers that hold the same are one line.
-			o, last := owners[i], owners[i]
-			for i++; i < len(owners) && owners[i] == (profile.Owner{Class: o.Class, Layer: last.Layer + 1, Bytes: o.Bytes, Count: o.Count}) && o.Layer >= 0; i++ {
-				last = owners[i]
-			}
-			layers, n := profile.LayerName(o.Layer), int64(last.Layer-o.Layer+1)
-			if n > 1 {
-				layers += " to " + profile.LayerName(last.Layer)
-			}
-			t.Add(table.Plain, name, at, o.Class, layers, table.Integer(n*int64(o.Count)), table.Mib(n*o.Bytes), fmt.Sprintf("%.1f", table.Percent(n*o.Bytes, total)))
-			name, at = "", ""
-		}
-		t.Add(table.Strong, "", "", "all", "", "", table.Mib(total), "")
-	}
-	return t
-}
-
-// heapTable is the Go heap and its collector.
-func heapTable(p *profile.Profile, o Options) table.Table {
-	t := table.Table{Title: "go heap", Note: "allocations of the whole process during the recording, packed weights among them; arenas and mapped files lie outside of it", Cols: []table.Col{table.Left(""), table.Right("objects"), table.Right("kB"), table.Left("")}}
-	if p.Go == nil {
-		return t
-	}
-	row := func(name string, h profile.HeapCount, note string) {
-		t.Add(table.Plain, name, table.Integer(h.Objects), fmt.Sprintf("%.1f", float64(h.Bytes)/1e3), note)
-	}
-	row("recording", p.Go.HeapCount, fmt.Sprintf("%s, paused for %s ms in all, at most %s, %s ms of processor time; %s",
-		cmp.Or(table.Count(int(p.Go.Cycles), "collection"), "no collection"), table.Ms(p.Go.Pause), table.Ms(p.Go.LongPause), table.Ms(p.Go.GCTime), table.Count(int(p.Go.Goroutines), "goroutine")))
-	for i := range p.Plans {
-		if s := &p.Plans[i]; s.Heap != nil {
-			row("plan "+cmp.Or(s.Name, s.ID), *s.Heap, "in "+table.Count(int(s.Ledger.Runs), "run")+", all that the process did meanwhile")
-			s.HeapRows(o.Top, row)
-		}
-	}
-	for i := range p.Scopes {
-		if s := &p.Scopes[i]; s.Heap != nil {
-			row("scope "+s.Name, *s.Heap, "in "+table.Count(int(s.Calls), "call"))
-		}
 	}
 	return t
 }
