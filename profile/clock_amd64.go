@@ -9,3 +9,8 @@ func readCounter() uint64
 //
 //go:noescape
 func own(p *int64)
+
+// ownAll is own for size bytes from p.
+//
+//go:noescape
+func ownAll(p *int64, size uintptr)

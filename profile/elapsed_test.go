@@ -21,7 +21,7 @@ func stampWhole(t *testing.T, h PlanHandle, from, to int64, cost Cost) {
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		l.Wake, l.Done = from, to
-		l.Arrive[0], l.Begin[0], l.End[0] = from, from, to
+		l.Steps[0].Arrive, l.Steps[0].Begin, l.Steps[0].End = from, from, to
 	}
 	r.Costs[0] = cost
 	if err := h.Release(r); err != nil {

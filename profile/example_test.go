@@ -60,8 +60,8 @@ func ExampleRecorder_Plan() {
 	run := h.Acquire()
 	lane := &run.Lanes[0]
 	run.Start, lane.Wake, lane.Done, run.End = 1_000, 1_100, 1_900, 2_000
-	lane.Arrive[0], lane.Begin[0], lane.End[0] = 1_100, 1_100, 1_600
-	lane.Arrive[1], lane.Begin[1], lane.End[1] = 1_600, 1_650, 1_900
+	lane.Steps[0].Arrive, lane.Steps[0].Begin, lane.Steps[0].End = 1_100, 1_100, 1_600
+	lane.Steps[1].Arrive, lane.Steps[1].Begin, lane.Steps[1].End = 1_600, 1_650, 1_900
 	run.Costs[0] = profile.Cost{FLOPs: 1_000_000, Bytes: 4_096}
 	if err := h.Release(run); err != nil {
 		fmt.Println(err)

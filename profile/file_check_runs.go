@@ -121,13 +121,19 @@ func (p *Profile) checkRun(r *RawRun) error {
 	if r.Index >= plan.Ledger.Runs {
 		return fmt.Errorf("index is %d, expected one of %d runs", r.Index, plan.Ledger.Runs)
 	}
-	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes)), Costs: make([]Cost, len(r.FLOPs))}
-	if len(r.Bytes) != len(r.FLOPs) {
-		return fmt.Errorf("%d byte counts and %d FLOP counts, expected as many of each", len(r.Bytes), len(r.FLOPs))
+	run := Run{Start: r.Start, End: r.End, Lanes: make([]LaneSlots, len(r.Lanes))}
+	if len(r.Bytes) != len(plan.Steps) || len(r.FLOPs) != len(plan.Steps) {
+		return fmt.Errorf("%d byte counts and %d FLOP counts, expected %d of each", len(r.Bytes), len(r.FLOPs), len(plan.Steps))
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent, Arrive: l.Arrive, Begin: l.Begin, End: l.End}
+		if len(l.Begin) != len(l.Arrive) || len(l.End) != len(l.Arrive) {
+			return fmt.Errorf("lanes[%d]: %d, %d, %d stamps, expected as many of each", i, len(l.Arrive), len(l.Begin), len(l.End))
+		}
+		run.Lanes[i] = LaneSlots{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent, Steps: make([]StepStamps, len(l.Arrive))}
+		for s := range l.Arrive {
+			run.Lanes[i].Steps[s] = StepStamps{l.Arrive[s], l.Begin[s], l.End[s]}
+		}
 	}
 	return run.check(&plan.Plan, make([]stepSpan, len(plan.Steps)))
 }

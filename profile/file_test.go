@@ -95,7 +95,7 @@ func TestReadRefuses(t *testing.T) {
 		{"step id", replace(`{"id":1,"name":"blk.0/attn/qkv"`, `{"id":9,"name":"blk.0/attn/qkv"`), "plans[0]: profile: invalid plan"},
 		{"lane count", replace(`"lanes":["worker 0","worker 1"]`, `"lanes":["worker 0"]`), "by_lane has 2"},
 		{"plan of a run", replace(`"raw_runs":[{"plan":0`, `"raw_runs":[{"plan":5`), "raw_runs[0]: plan 5, expected one of 2"},
-		{"slots of a run", replace(`"arrive_ns":[`, `"arrive_ns":[7,`), "slots for 6, 5, 5 steps"},
+		{"slots of a run", replace(`"arrive_ns":[`, `"arrive_ns":[7,`), "6, 5, 5 stamps"},
 		{"scope parent", replace(`"id":1,"parent":0`, `"id":1,"parent":1`), "scopes[1]"},
 		{"scope event", replace(`"raw_scopes":[{"scope":1`, `"raw_scopes":[{"scope":100`), "raw_scopes[0]"},
 		{"ceiling", replace(`"bytes_per_s":25000000000`, `"bytes_per_s":-1`), `ceilings["cpu"]`},

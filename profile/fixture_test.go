@@ -50,7 +50,7 @@ func stampTestRun(r *Run, start int64) {
 		l.Wake, l.Done = start+s.wake, start+s.done
 		for k, v := range s.step {
 			if v[2] != 0 {
-				l.Arrive[k], l.Begin[k], l.End[k] = start+v[0], start+v[1], start+v[2]
+				l.Steps[k].Arrive, l.Steps[k].Begin, l.Steps[k].End = start+v[0], start+v[1], start+v[2]
 			}
 		}
 	}
@@ -102,10 +102,10 @@ func fixture(t testing.TB) *Profile {
 	r := device.Acquire()
 	r.Start, r.End, r.Tokens = 2_000_000, 2_100_000, 1
 	r.Lanes[0].Wake, r.Lanes[0].Done = 2_000_000, 2_100_000
-	r.Lanes[0].Arrive[0], r.Lanes[0].Begin[0], r.Lanes[0].End[0] = 2_000_000, 2_000_000, 2_010_000
+	r.Lanes[0].Steps[0].Arrive, r.Lanes[0].Steps[0].Begin, r.Lanes[0].Steps[0].End = 2_000_000, 2_000_000, 2_010_000
 	r.Lanes[1].Wake, r.Lanes[1].Done = 2_010_000, 2_095_000
-	r.Lanes[1].Arrive[1], r.Lanes[1].Begin[1], r.Lanes[1].End[1] = 2_010_000, 2_010_000, 2_060_000
-	r.Lanes[1].Arrive[2], r.Lanes[1].Begin[2], r.Lanes[1].End[2] = 2_050_000, 2_050_000, 2_095_000
+	r.Lanes[1].Steps[1].Arrive, r.Lanes[1].Steps[1].Begin, r.Lanes[1].Steps[1].End = 2_010_000, 2_010_000, 2_060_000
+	r.Lanes[1].Steps[2].Arrive, r.Lanes[1].Steps[2].Begin, r.Lanes[1].Steps[2].End = 2_050_000, 2_050_000, 2_095_000
 	if err := device.Release(r); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type planFold struct {
 	gaps    []int64     // [lane], the same between steps, where that is marked
 	exact   bool        // those steps are marked, not guessed
 	spans   []stepSpan  // [step], scratch of settle
+	costs   []Cost      // [step], scratch of costsOf
 	clock   *stepClock
 	runs    int64
 	wall    histogram
@@ -47,15 +48,18 @@ type planFold struct {
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
 
-// stepFold is one step over all runs, but for its lane times.
+// stepFold is one step over all runs, but for its lane times. A run touches its first
+// two cache lines and one bucket.
 type stepFold struct {
-	span         histogram // of each call: first Begin to last End over its lanes
-	clock        int64     // of all calls
-	off          int64     // of clock, where marked: without a processor
+	clock        int64 // of all calls
+	off          int64 // of clock, where marked: without a processor
+	flops, bytes int64
 	longest      int64     // of each call: the time on a processor of its busiest lane
 	even         evenLanes // of each call: the same if its lanes had equal parts
-	flops, bytes int64
+	span         histogram // of each call: first Begin to last End over its lanes
 	heap         HeapCount
+
+	_ [1344 - 8*8 - unsafe.Sizeof(histogram{}) - unsafe.Sizeof(HeapCount{})]byte
 }
 
 // evenLanes adds up the mean time of the lanes of each call. It divides only if another
@@ -79,7 +83,7 @@ const spareRuns = pendingRuns + 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{released: rec.released, rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), clock: newStepClock(&p),
+	f := &planFold{released: rec.released, rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
@@ -122,8 +126,20 @@ func (f *planFold) acquire() *Run {
 
 // recycle returns a run to the pool. The caller holds f.mu.
 func (f *planFold) recycle(r *Run) {
-	clear(r.Costs)
+	clear(r.Costs[r.costed:])
 	r.next, f.free = f.free, r
+}
+
+// expect prefetches the aggregates.
+func (f *planFold) expect() {
+	for s := range f.steps {
+		own(&f.steps[s].clock)
+		own(&f.steps[s].span.count)
+	}
+	for i := range f.compute {
+		ownAll(&f.compute[i][0], uintptr(len(f.steps))*8)
+		ownAll(&f.wait[i][0], uintptr(len(f.steps))*8)
+	}
 }
 
 // settle checks and folds a released run.
@@ -140,18 +156,28 @@ func (f *planFold) settle(r *Run) error {
 		}
 		return err
 	}
-	if r.Costing != nil {
-		r.Costing.Costs(r)
-	}
 	f.fold(r)
 	return nil
 }
 
+// costsOf returns the costs of a run's steps, until the next call. They have no memory
+// in the run, which the next run would evict from the caches.
+func (f *planFold) costsOf(r *Run) []Cost {
+	if r.Costing == nil {
+		return r.Costs
+	}
+	n := r.Costing.Costs(r, f.costs)
+	if r.costed = int32(n); n < len(f.costs) {
+		copy(f.costs[n:], r.Costs[n:])
+	}
+	return f.costs
+}
+
 // fold adds a checked run to the aggregates.
 func (f *planFold) fold(r *Run) {
-	if r.scope != f.scope {
+	if scope := int(r.scope); scope != f.scope {
 		f.leaveScope()
-		f.scope = r.scope
+		f.scope = scope
 	}
 	r.gc = f.rec.gc.pause(r.Start, r.End)
 	r.index = f.runs
@@ -164,7 +190,8 @@ func (f *planFold) fold(r *Run) {
 	f.seqs += int64(r.Sequences)
 	f.rows += int64(r.Rows)
 	f.heap.addCount(r.heap)
-	f.foldSteps(r)
+	costs := f.costsOf(r)
+	f.foldSteps(r, costs)
 	marks := int32(0)
 	for i := range r.Lanes {
 		compute, wait := f.foldLane(r, i)
@@ -174,10 +201,10 @@ func (f *planFold) fold(r *Run) {
 	if marks > 0 {
 		f.foldOff(r)
 	}
-	f.samples.addRun(r)
+	f.samples.addRun(r, costs)
 	if len(r.Shares) > 0 {
 		f.rec.mu.Lock()
-		f.rec.requests.parts.addRun(&f.plan, r)
+		f.rec.requests.parts.addRun(&f.plan, r, costs)
 		f.rec.mu.Unlock()
 	}
 	if out, full := f.kept.keep(r); full {
@@ -186,9 +213,9 @@ func (f *planFold) fold(r *Run) {
 }
 
 // foldSteps adds the steps of a run. check has computed their spans.
-func (f *planFold) foldSteps(r *Run) {
+func (f *planFold) foldSteps(r *Run, costs []Cost) {
 	f.clock.take(f.spans)
-	steps, costs, clock := f.steps[:len(f.spans)], r.Costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
+	steps, costs, clock := f.steps[:len(f.spans)], costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
 	for s, span := range f.spans {
 		st := &steps[s]
 		st.span.addValue(span.last - span.first)
@@ -215,10 +242,10 @@ func (f *planFold) foldOff(r *Run) {
 		var off, all, longest int64
 		for i := range r.Lanes {
 			l := &r.Lanes[i]
-			if l.Begin[s] == 0 {
+			if l.Steps[s].Begin == 0 {
 				continue
 			}
-			on := l.End[s] - l.Begin[s]
+			on := l.Steps[s].End - l.Steps[s].Begin
 			if l.exact && l.marked(s) {
 				off, all, on = max(off, l.off[s]), all+l.off[s], on-l.off[s]
 			}
@@ -238,11 +265,10 @@ func (f *planFold) foldOff(r *Run) {
 // lane's last step belongs to no step.
 func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
 	l, computes := &r.Lanes[lane], f.compute[lane]
-	waits := f.wait[lane][:len(computes)]
-	arrive, begin, end := l.Arrive[:len(computes)], l.Begin[:len(computes)], l.End[:len(computes)]
+	waits, steps := f.wait[lane][:len(computes)], l.Steps[:len(computes)]
 	for s := range computes {
-		b := begin[s]
-		c, w := end[s]-b, b-arrive[s] // all 0 where the lane had no part
+		st := &steps[s]
+		c, w := st.End-st.Begin, st.Begin-st.Arrive // all 0 where the lane had no part
 		computes[s] += c
 		waits[s] += w
 		compute += c
@@ -265,8 +291,8 @@ const typicalEvery = 4
 func (f *planFold) suspects(r *Run, lane int) {
 	l, typical, tokens := &r.Lanes[lane], f.typical[lane], float64(max(r.Tokens, 1))
 	for s := range typical {
-		c := l.End[s] - l.Begin[s]
-		if l.Begin[s] == 0 {
+		c := l.Steps[s].End - l.Steps[s].Begin
+		if l.Steps[s].Begin == 0 {
 			continue
 		}
 		switch usual := typical[s] * tokens; {
@@ -325,7 +351,7 @@ func (f *planFold) bytes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
-	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*(4*steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
+	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*steps+24*(steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
 	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
 }
 

@@ -23,7 +23,7 @@ func TestFold(t *testing.T) {
 		r := h.Acquire()
 		stampTestRun(r, start)
 		for i := range r.Lanes {
-			clear(r.Lanes[i].Begin)
+			clear(r.Lanes[i].Steps)
 		}
 		r.Timing, r.Stamps = times, append(r.Stamps[:0], start)
 		if err := h.Release(r); err != nil {

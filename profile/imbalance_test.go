@@ -11,7 +11,7 @@ func stampUneven(r *Run, start int64, times ...int64) {
 	for i, t := range times {
 		l := &r.Lanes[i]
 		if l.Absent = t == 0; !l.Absent {
-			l.Wake, l.Arrive[0], l.Begin[0], l.End[0], l.Done = start, start, start, start+t, start+t
+			l.Wake, l.Steps[0], l.Done = start, StepStamps{start, start, start + t}, start+t
 		}
 	}
 }

@@ -69,8 +69,8 @@ func TestResidualKeepsItsSign(t *testing.T) {
 		r.Start, r.End = 1000, 1100
 		l := &r.Lanes[0]
 		l.Wake, l.Done = 1000, 1100
-		l.Arrive[0], l.Begin[0], l.End[0] = 1000, 1000, 1050
-		l.Arrive[1], l.Begin[1], l.End[1] = 1000+c.yBegin, 1000+c.yBegin, 1100
+		l.Steps[0].Arrive, l.Steps[0].Begin, l.Steps[0].End = 1000, 1000, 1050
+		l.Steps[1].Arrive, l.Steps[1].Begin, l.Steps[1].End = 1000+c.yBegin, 1000+c.yBegin, 1100
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestCollectionsAreCharged(t *testing.T) {
 		for i := range r.Lanes {
 			l := &r.Lanes[i]
 			l.Wake, l.Done = r.Start, r.End
-			l.Arrive[0], l.Begin[0], l.End[0] = r.Start, r.Start, r.End
+			l.Steps[0].Arrive, l.Steps[0].Begin, l.Steps[0].End = r.Start, r.Start, r.End
 		}
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestDeviceStepsDivideByDeviceLanes(t *testing.T) {
 	for i, d := range []int64{50, 800} {
 		l := &r.Lanes[i]
 		l.Wake, l.Done = 100, 1100
-		l.Arrive[i], l.Begin[i], l.End[i] = 150, 150, 150+d
+		l.Steps[i].Arrive, l.Steps[i].Begin, l.Steps[i].End = 150, 150, 150+d
 	}
 	if err := h.Release(r); err != nil {
 		t.Fatal(err)
@@ -202,9 +202,9 @@ func TestLanesStampConcurrently(t *testing.T) {
 				l := &r.Lanes[i]
 				l.Wake = Now()
 				for s := range plan.Steps {
-					l.Arrive[s] = Now()
-					l.Begin[s] = Now()
-					l.End[s] = Now()
+					l.Steps[s].Arrive = Now()
+					l.Steps[s].Begin = Now()
+					l.Steps[s].End = Now()
 				}
 				l.Done = Now()
 			})

@@ -311,10 +311,7 @@ func (f *planFold) eachSlot(each func(mem []int64)) {
 	defer f.mu.Unlock()
 	slot := func(r *Run) {
 		for i := range r.Lanes {
-			l := &r.Lanes[i]
-			each(l.Arrive)
-			each(l.Begin)
-			each(l.End)
+			each(words(r.Lanes[i].Steps))
 		}
 		each(words(r.Costs))
 		each(r.Stamps[:cap(r.Stamps)])

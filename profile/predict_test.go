@@ -91,7 +91,7 @@ func lostShare(t *testing.T, rng *rand.Rand, between, within, sample float64) (l
 		r.Start, r.Tokens, r.Costs[0] = at, tokens, Cost{FLOPs: int64(tokens) * 200_000}
 		l.Enter(at, &c)
 		l.exact = true
-		l.Arrive[0], l.Begin[0] = at, at
+		l.Steps[0].Arrive, l.Steps[0].Begin = at, at
 		if rng.IntN(3) == 0 {
 			off := int64(3e6 * rng.ExpFloat64())
 			took += off
@@ -99,7 +99,7 @@ func lostShare(t *testing.T, rng *rand.Rand, between, within, sample float64) (l
 			l.Time.off.Add(off)
 		}
 		at += took
-		l.End[0], l.Done, r.End = at, at, at
+		l.Steps[0].End, l.Done, r.End = at, at, at
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}

@@ -15,10 +15,10 @@ func TestBadStampsAreErrors(t *testing.T) {
 		spoil      func(*Run)
 	}{
 		{"missing event", `step 4 "pool" was stamped by none of 2 lanes`, func(r *Run) {
-			r.Lanes[0].Arrive[4], r.Lanes[0].Begin[4], r.Lanes[0].End[4] = 0, 0, 0
+			r.Lanes[0].Steps[4].Arrive, r.Lanes[0].Steps[4].Begin, r.Lanes[0].Steps[4].End = 0, 0, 0
 		}},
-		{"missing end", `lane "worker 1", step 2 "blk.0/attn/attend"`, func(r *Run) { r.Lanes[1].End[2] = 0 }},
-		{"missing arrive", `lane "worker 0", step 1 "blk.0/attn/qkv"`, func(r *Run) { r.Lanes[0].Arrive[1] = 0 }},
+		{"missing end", `lane "worker 1", step 2 "blk.0/attn/attend"`, func(r *Run) { r.Lanes[1].Steps[2].End = 0 }},
+		{"missing arrive", `lane "worker 0", step 1 "blk.0/attn/qkv"`, func(r *Run) { r.Lanes[0].Steps[1].Arrive = 0 }},
 		{"missing wake", `lane "worker 1" woke at 0`, func(r *Run) { r.Lanes[1].Wake = 0 }},
 		{"missing done", `was done at 0`, func(r *Run) { r.Lanes[0].Done = 0 }},
 		{"missing start", `run from 0`, func(r *Run) { r.Start = 0 }},
@@ -103,9 +103,7 @@ func TestAbsentLaneIsIdle(t *testing.T) {
 	stampTestRun(r, 1)
 	l := &r.Lanes[1]
 	l.Wake, l.Done, l.Absent = 0, 0, true
-	clear(l.Arrive)
-	clear(l.Begin)
-	clear(l.End)
+	clear(l.Steps)
 	if err := h.Release(r); err != nil {
 		t.Fatal(err)
 	}
@@ -184,10 +182,11 @@ func TestKeptRunsAreBounded(t *testing.T) {
 // the same number says.
 type flopsFromInputs struct{}
 
-func (flopsFromInputs) Costs(r *Run) {
-	for s := range r.Costs {
-		r.Costs[s] = Cost{FLOPs: int64(r.Inputs[s]), Bytes: 1}
+func (flopsFromInputs) Costs(r *Run, costs []Cost) (steps int) {
+	for s := range costs {
+		costs[s] = Cost{FLOPs: int64(r.Inputs[s]), Bytes: 1}
 	}
+	return len(costs)
 }
 
 // Costs that are asked for later are those of each run's own inputs, and a
@@ -288,7 +287,7 @@ func TestLaneSlotsDoNotShareCacheLines(t *testing.T) {
 			if i == j {
 				continue
 			}
-			a, b := addr(&r.Lanes[i].Arrive[4]), addr(&r.Lanes[j].Begin[0])
+			a, b := addr(&r.Lanes[i].Steps[4].Arrive), addr(&r.Lanes[j].Steps[0].Begin)
 			if d := max(a, b) - min(a, b); d < 128 {
 				t.Errorf("slots of lanes %d and %d are %d bytes apart", i, j, d)
 			}
@@ -341,7 +340,7 @@ func BenchmarkRelease(b *testing.B) {
 		stampTestRun(r, 1)
 		for l := range r.Lanes {
 			for s := 4; s < len(p.Steps); s++ {
-				r.Lanes[l].Arrive[s], r.Lanes[l].Begin[s], r.Lanes[l].End[s] = 1, 2, 3
+				r.Lanes[l].Steps[s].Arrive, r.Lanes[l].Steps[s].Begin, r.Lanes[l].Steps[s].End = 1, 2, 3
 			}
 		}
 		if err := h.Release(r); err != nil {
@@ -371,7 +370,7 @@ func TestTimeBetweenStepsIsResidual(t *testing.T) {
 		l := &r.Lanes[i]
 		l.Wake, l.Done, l.Wait = lane.wake, lane.done, lane.wait
 		for s, v := range stamps[i] {
-			l.Arrive[s], l.Begin[s], l.End[s] = v[0], v[1], v[2]
+			l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = v[0], v[1], v[2]
 		}
 	}
 	if err := errors.Join(h.Release(r), rec.Err()); err != nil {
@@ -415,10 +414,10 @@ func TestOldStampsDoNotCount(t *testing.T) {
 		stampTestRun(r, start)
 		l := &r.Lanes[1]
 		if i < 2*spareRuns { // then lane 1 has a part in the last step too
-			l.Arrive[4], l.Begin[4], l.End[4], l.Done = start+91_000, start+91_000, start+92_000, start+92_000
+			l.Steps[4].Arrive, l.Steps[4].Begin, l.Steps[4].End, l.Done = start+91_000, start+91_000, start+92_000, start+92_000
 			both++
 		} else { // an older run left these
-			l.Arrive[4], l.Begin[4], l.End[4] = 1+91_000, 1+91_000, 1+92_000
+			l.Steps[4].Arrive, l.Steps[4].Begin, l.Steps[4].End = 1+91_000, 1+91_000, 1+92_000
 		}
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
@@ -433,7 +432,7 @@ func TestOldStampsDoNotCount(t *testing.T) {
 	r := h.Acquire()
 	start := int64(1 + all*testWall)
 	stampTestRun(r, start)
-	r.Lanes[0].Arrive[4], r.Lanes[0].Begin[4], r.Lanes[0].End[4] = start-9_000, start-8_000, start-7_000
+	r.Lanes[0].Steps[4].Arrive, r.Lanes[0].Steps[4].Begin, r.Lanes[0].Steps[4].End = start-9_000, start-8_000, start-7_000
 	if err := errors.Join(h.Release(r), rec.Err()); !errors.Is(err, ErrStamp) || !strings.Contains(err.Error(), `step 4 "pool" was stamped by none`) {
 		t.Errorf("a step that only an older run stamped: %v", err)
 	}
@@ -458,7 +457,7 @@ func TestBordersAreCacheLines(t *testing.T) {
 		t.Errorf("Run has %d bytes, want a multiple of %d", s, line)
 	}
 	var l LaneSlots
-	if at := [...]uintptr{unsafe.Offsetof(l.Arrive), unsafe.Offsetof(l.switched)}; at[0] != line || at[1] > 2*line {
-		t.Errorf("the groups of a lane begin at bytes %d", at)
+	if at := unsafe.Offsetof(l.Time); at != line {
+		t.Errorf("the second group of a lane begins at byte %d", at)
 	}
 }

@@ -97,6 +97,8 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		return nil
 	}
 	start := Now()
+	runs[0].fold.expect()
+	runs[0].expectStamps()
 	r.gc.update()
 	for i, run := range runs {
 		if i+2 < len(runs) {

@@ -31,9 +31,9 @@ func TestWhenRunsAreFolded(t *testing.T) {
 			h := handles[i%2]
 			r := h.Acquire()
 			l := &r.Lanes[0]
-			r.Start, l.Wake, l.Arrive[0], l.Begin[0] = at, at, at, at
+			r.Start, l.Wake, l.Steps[0].Arrive, l.Steps[0].Begin = at, at, at, at
 			at += c.ran
-			l.End[0], l.Done, r.End = at, at, at
+			l.Steps[0].End, l.Done, r.End = at, at, at
 			if err := h.Release(r); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +64,9 @@ func TestSnapshotWhileRunsAreFolded(t *testing.T) {
 		for !stop.Load() {
 			r := h.Acquire()
 			l := &r.Lanes[0]
-			r.Start, l.Wake, l.Arrive[0], l.Begin[0] = at, at, at, at
+			r.Start, l.Wake, l.Steps[0].Arrive, l.Steps[0].Begin = at, at, at, at
 			at += ran
-			l.End[0], l.Done, r.End = at, at, at
+			l.Steps[0].End, l.Done, r.End = at, at, at
 			r.Shares = append(r.Shares, Share{Request: "q", Tokens: 1})
 			if err := h.Release(r); err != nil {
 				done <- err

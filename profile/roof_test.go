@@ -36,7 +36,7 @@ func roofed(t *testing.T, runs int) *Profile {
 		l.Wake, l.Done = r.Start, r.End
 		at := r.Start
 		for s, took := range []int64{30_000_000, 20_000, 1_000} {
-			l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+			l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = at, at, at+took
 			at += took
 		}
 		r.Costs[0] = Cost{FLOPs: 1_000_000, Bytes: 100_000_000}

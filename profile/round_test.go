@@ -24,7 +24,7 @@ func TestRoundsCloseTheLedger(t *testing.T) {
 		r := h.Acquire()
 		r.Start, r.End = run[0], run[1]
 		l := &r.Lanes[0]
-		l.Wake, l.Done, l.Arrive[0], l.Begin[0], l.End[0] = run[0], run[1], run[0], run[0], run[1]
+		l.Wake, l.Done, l.Steps[0].Arrive, l.Steps[0].Begin, l.Steps[0].End = run[0], run[1], run[0], run[0], run[1]
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}

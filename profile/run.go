@@ -23,16 +23,17 @@ type Run struct {
 
 	Tokens, Sequences, Rows int
 
-	scope int // 1 and the id of the scope that it began in; 0: none
+	scope  int32 // 1 and the id of the scope that it began in; 0: none
+	costed int32 // steps whose costs Costing knows, once it was asked
 
 	// The above is one cache line, and so is each of the next two groups: they are all
 	// that most runs touch.
 
 	Lanes []LaneSlots // [lane]
 
-	// Costing, where not nil, is asked for Costs when the run is folded, many
-	// runs at a time, by one goroutine at a time for each plan. Inputs are for
-	// it: the integers of the run's inputs that costs depend on.
+	// Costing, where not nil, is asked for the costs of its steps when the run is
+	// folded, many runs at a time, by one goroutine at a time for each plan. Inputs
+	// are for it: the integers of the run's inputs that costs depend on.
 	Costing Costing
 	Inputs  []int32
 
@@ -48,7 +49,7 @@ type Run struct {
 	index   int64      // position among the plan's released runs
 	entered bool       // some step was, so the others allocated nothing
 
-	Costs []Cost // [step], filled before the run is released, or by Costing
+	Costs []Cost // [step], of those that Costing does not know
 
 	gc       int64       // pauses of collections that ended inside the run
 	heap     HeapCount   // before the run, then what it allocated; where asked for
@@ -63,8 +64,11 @@ type Run struct {
 	_ [384 - 41*8]byte
 }
 
-// Costing computes the Costs of a run from its sizes and Inputs.
-type Costing interface{ Costs(run *Run) }
+// Costing computes the costs of a run from its sizes and Inputs: those of its first
+// steps, as many as it knows.
+type Costing interface {
+	Costs(run *Run, costs []Cost) (steps int)
+}
 
 // Timing computes the stamps of a device's lanes from readings of its clock. The next run
 // of the device need not wait for it.
@@ -73,38 +77,35 @@ type Timing interface{ Times(run *Run) }
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
 // stamped. The slots of two lanes never share a pair of cache lines.
 type LaneSlots struct {
-	// Per step; all 0: this lane had no part in it. Begin and End enclose the
-	// step's own work. Begin minus Arrive is the time that the lane waited for
-	// others since the previous step. All other time between two steps is the
-	// residual.
-	Begin, End []int64 // [step]
+	Steps []StepStamps // [step]
 
 	Wake int64 // the lane left its parked or spinning state and entered the run
 	Done int64 // it left the run and went back to waiting
+	Gap  int64 // between steps, waits not counted, in which the lane's thread had no processor
+	Wait int64 // waited for others after its last step and before Done
 
-	Arrive []int64 // [step]
+	marks  int32 // steps that are marked in switched
+	Absent bool  // the lane was not called into this run: all of it is idle
+	exact  bool  // Mark was called for each step that lost its processor
 
-	Gap    int64     // between steps, waits not counted, in which the lane's thread had no processor
-	Wait   int64     // waited for others after its last step and before Done
-	Time   *LaneTime // of the plan's lane
-	marks  int32     // steps that are marked in switched
-	Absent bool      // the lane was not called into this run: all of it is idle
-	exact  bool      // Mark was called for each step that lost its processor
+	// The above is one cache line. The rest is of interest if there are marks.
 
-	// Of interest if there are marks.
-	switched []uint64 // a bit per step: its thread lost the processor within
-	off      []int64  // [step], for how long; of steps that are marked only
+	Time     *LaneTime // of the plan's lane
+	switched []uint64  // a bit per step: its thread lost the processor within
+	off      []int64   // [step], for how long; of steps that are marked only
 
-	_ [256 - 21*8]byte
+	_ [128 - 15*8]byte
 }
 
-// slotsALine is how many stamps of one kind a cache line holds.
-const slotsALine = 8
+// StepStamps are those of one lane in one step; all 0: it had no part in the step.
+// Begin and End enclose the step's own work. Begin minus Arrive is the time that the
+// lane waited for others since the previous step. All other time between two steps is
+// the residual.
+type StepStamps struct{ Arrive, Begin, End int64 }
 
 // Enter records that the lane takes part in the run since it woke, and the clock
 // that follows it.
 func (l *LaneSlots) Enter(woke int64, c *LaneClock) {
-	l.Expect(-slotsALine)
 	l.Wake, l.Absent, l.exact, l.marks = woke, false, c.page != nil, 0
 }
 
@@ -137,15 +138,16 @@ func (l *LaneSlots) marked(step int) bool {
 // cold memory of the coming stamps while the lane works. Otherwise the lane's
 // next atomic operation would wait for that memory.
 func (l *LaneSlots) Expect(step int) {
-	if next := step + slotsALine; step%slotsALine == 0 && next < len(l.Begin) {
-		own(&l.Arrive[next])
-		own(&l.Begin[next])
-		own(&l.End[next])
+	if next := step + stepsAhead; next < len(l.Steps) {
+		own(&l.Steps[next].End)
 	}
 }
 
-// expect prefetches the run itself, and expectStamps what its lanes stamped and its
-// costs: between its end and its folding the run was evicted from the caches.
+// stepsAhead is the least that is beyond the cache line of a step.
+const stepsAhead = 3
+
+// expect prefetches the run itself, and expectStamps what its lanes stamped: between
+// its end and its folding the run was evicted from the caches.
 func (r *Run) expect() {
 	own(&r.Start)
 	own((*int64)(unsafe.Pointer(&r.Lanes)))
@@ -156,20 +158,12 @@ func (r *Run) expectStamps() {
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		own(&l.Wake)
-		own(&l.Gap)
-		for s := 0; s < len(l.Begin); s += slotsALine {
-			own(&l.Arrive[s])
-			own(&l.Begin[s])
-			own(&l.End[s])
-		}
-	}
-	for s := 0; s < len(r.Costs); s += slotsALine / 2 {
-		own(&r.Costs[s].FLOPs)
+		ownAll(&l.Steps[0].Arrive, uintptr(len(l.Steps))*unsafe.Sizeof(l.Steps[0]))
 	}
 }
 
-// slotPad separates the backing arrays of two lanes, in int64s.
-const slotPad = 16
+// slotPad separates the stamps of two lanes, in steps: more than a pair of cache lines.
+const slotPad = 6
 
 func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
@@ -189,20 +183,14 @@ func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 // Init allocates the stamps of a lane for a number of steps. time is where its
 // time is counted.
 func (l *LaneSlots) Init(steps int, time *LaneTime) {
-	b := make([]int64, 3*steps+2*slotPad)
-	at := func(k int) []int64 {
-		lo := slotPad + k*steps
-		return b[lo : lo+steps : lo+steps]
-	}
-	l.Arrive, l.Begin, l.End = at(0), at(1), at(2)
+	l.Steps = make([]StepStamps, slotPad+steps+slotPad)[slotPad : slotPad+steps : slotPad+steps]
 	l.switched, l.off, l.Time = make([]uint64, (steps+63)/64), make([]int64, steps), time
 }
 
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
-// Costs were cleared when the run was folded, while they were at hand.
 func (r *Run) reset() {
-	r.next, r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope = nil, nil, 0, 0, 0, 0, 0, 0
+	r.next, r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = nil, nil, 0, 0, 0, 0, 0, 0, 0
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
 	for i := range r.Lanes {
@@ -224,9 +212,9 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 	if r.Start <= 0 || r.End < r.Start {
 		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
 	}
-	if len(r.Lanes) != len(p.Lanes) || len(r.Costs) != len(p.Steps) {
-		return fmt.Errorf("%w: plan %q: run has %d lanes and %d costs, expected %d and %d: was it acquired from another plan?",
-			ErrStamp, p.ID, len(r.Lanes), len(r.Costs), len(p.Lanes), len(p.Steps))
+	if len(r.Lanes) != len(p.Lanes) {
+		return fmt.Errorf("%w: plan %q: run has %d lanes, expected %d: was it acquired from another plan?",
+			ErrStamp, p.ID, len(r.Lanes), len(p.Lanes))
 	}
 	for s := range spans {
 		spans[s] = stepSpan{first: math.MaxInt64}
@@ -246,9 +234,9 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 
 // check also clears what an earlier run left where this one stamped nothing.
 func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) error {
-	if len(l.Begin) != len(p.Steps) || len(l.End) != len(p.Steps) || len(l.Arrive) != len(p.Steps) {
-		return fmt.Errorf("%w: plan %q: lane %q has slots for %d, %d, %d steps, expected %d",
-			ErrStamp, p.ID, p.Lanes[lane], len(l.Arrive), len(l.Begin), len(l.End), len(p.Steps))
+	if len(l.Steps) != len(p.Steps) {
+		return fmt.Errorf("%w: plan %q: lane %q has slots for %d steps, expected %d: was the run acquired from another plan?",
+			ErrStamp, p.ID, p.Lanes[lane], len(l.Steps), len(p.Steps))
 	}
 	if !l.Absent && (l.Wake <= 0 || l.Done < l.Wake) {
 		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
@@ -257,22 +245,20 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 	if l.Wait < 0 {
 		return fmt.Errorf("%w: plan %q: lane %q waited %d ns after its last step, expected none below 0", ErrStamp, p.ID, p.Lanes[lane], l.Wait)
 	}
-	arrive, begin, end := l.Arrive[:len(spans)], l.Begin[:len(spans)], l.End[:len(spans)]
+	steps := l.Steps[:len(spans)]
 	for s := range spans {
-		a, b, e := arrive[s], begin[s], end[s]
-		if a >= start && b >= a && e >= b && !l.Absent {
-			at := &spans[s]
-			at.first, at.last, at.busy, at.longest = min(at.first, b), max(at.last, e), at.busy+e-b, max(at.longest, e-b)
-			at.lanes++
+		st, span := &steps[s], &spans[s]
+		if st.Arrive >= start && st.Begin >= st.Arrive && st.End >= st.Begin && !l.Absent {
+			took := st.End - st.Begin
+			span.first, span.last, span.busy, span.longest = min(span.first, st.Begin), max(span.last, st.End), span.busy+took, max(span.longest, took)
+			span.lanes++
 			continue
 		}
-		if max(a, b, e) >= start {
+		if max(st.Arrive, st.Begin, st.End) >= start {
 			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
-				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, a, b, e)
+				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, st.Arrive, st.Begin, st.End)
 		}
-		if a|b|e != 0 {
-			arrive[s], begin[s], end[s] = 0, 0, 0
-		}
+		*st = StepStamps{}
 	}
 	return nil
 }

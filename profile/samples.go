@@ -65,7 +65,7 @@ func newSampler(steps, events int, canary bool) *sampler {
 }
 
 // addRun samples a run if its turn has come.
-func (s *sampler) addRun(r *Run) {
+func (s *sampler) addRun(r *Run, costs []Cost) {
 	if s.keep == 0 || r.index%s.every != 0 {
 		return
 	}
@@ -89,16 +89,16 @@ func (s *sampler) addRun(r *Run) {
 	}
 	row := s.values[s.n*s.steps : (s.n+1)*s.steps]
 	for k := range row {
-		row[k] = stepSample{flops: r.Costs[k].FLOPs, bytes: r.Costs[k].Bytes}
+		row[k] = stepSample{flops: costs[k].FLOPs, bytes: costs[k].Bytes}
 	}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		for k := range row {
-			if l.Begin[k] == 0 {
+			if l.Steps[k].Begin == 0 {
 				continue
 			}
-			row[k].compute += l.End[k] - l.Begin[k]
-			row[k].wait += l.Begin[k] - l.Arrive[k]
+			row[k].compute += l.Steps[k].End - l.Steps[k].Begin
+			row[k].wait += l.Steps[k].Begin - l.Steps[k].Arrive
 			if l.exact && l.marked(k) {
 				row[k].off += l.off[k]
 			}

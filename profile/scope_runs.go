@@ -37,7 +37,7 @@ func (r *Run) InScope(ctx context.Context) {
 		return
 	}
 	if f, _ := ctx.Value(frameKey{}).(*scopeFrame); f != nil && f.node != f.tree.root {
-		r.scope = f.node.id + 1
+		r.scope = int32(f.node.id + 1)
 	}
 }
 

@@ -165,22 +165,19 @@ func newPartFold(limit int) partFold {
 }
 
 // addRun folds a run with shares. Runs without cost nothing.
-func (f *partFold) addRun(plan *Plan, r *Run) {
+func (f *partFold) addRun(plan *Plan, r *Run, costs []Cost) {
 	by := allWeights(r.Shares)
 	var sums [numCostBy]struct{ flops, bytes, time float64 }
 	rest := float64(r.End - r.Start)
 	kind := func(step int) costBy { return plan.Steps[step].costBy() }
-	for s, c := range r.Costs {
+	for s, c := range costs {
 		sums[kind(s)].flops += float64(c.FLOPs)
 		sums[kind(s)].bytes += float64(c.Bytes)
 	}
 	for j := range r.Lanes {
 		l := &r.Lanes[j]
-		for s, b := range l.Begin {
-			if b == 0 {
-				continue
-			}
-			time := float64(l.End[s]-l.Arrive[s]) / float64(len(r.Lanes))
+		for s, st := range l.Steps { // all 0 where the lane had no part
+			time := float64(st.End-st.Arrive) / float64(len(r.Lanes))
 			sums[kind(s)].time += time
 			rest -= time
 		}

@@ -67,7 +67,7 @@ func TestRequestsShareRuns(t *testing.T) {
 		from := 10_000_000 + i/2*500_000
 		r.Start, r.End = from, from+400_000
 		r.Lanes[0].Wake, r.Lanes[0].Done = from, from+400_000
-		r.Lanes[0].Arrive[0], r.Lanes[0].Begin[0], r.Lanes[0].End[0] = from, from, from+400_000
+		r.Lanes[0].Steps[0].Arrive, r.Lanes[0].Steps[0].Begin, r.Lanes[0].Steps[0].End = from, from, from+400_000
 		r.Costs[0] = Cost{FLOPs: 10, Bytes: 10}
 		r.Shares = append(r.Shares, Share{Request: "c", Tokens: 5, Context: 5})
 		if err := coarse.Release(r); err != nil {

@@ -170,7 +170,7 @@ func (p *Profile) addPlan(f *planFold, open map[*planFold]float64) {
 	p.Plans = append(p.Plans, s)
 	p.Ledger.addLedger(s.Ledger)
 	for _, run := range f.kept.all() {
-		p.Runs, p.RunScopes = append(p.Runs, rawRun(index, run)), append(p.RunScopes, run.scope)
+		p.Runs, p.RunScopes = append(p.Runs, rawRun(index, run, f.costsOf(run))), append(p.RunScopes, int(run.scope))
 	}
 	if f.runs > 0 && cap(f.kept.last) == 0 && f.rec.opts.Events > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("plan %q: one run has %d records, more than the %d that may be kept: the trace has none of it",
@@ -221,15 +221,18 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings, off int64) StepStat
 	return s
 }
 
-func rawRun(plan int, r *Run) RawRun {
+func rawRun(plan int, r *Run, costs []Cost) RawRun {
 	raw := RawRun{Plan: plan, Index: r.index, Start: r.Start, End: r.End,
 		Tokens: r.Tokens, Sequences: r.Sequences, Rows: r.Rows, Request: r.Request, Shares: slices.Clone(r.Shares)}
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
-		raw.Lanes = append(raw.Lanes, RawLane{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent,
-			Arrive: slices.Clone(l.Arrive), Begin: slices.Clone(l.Begin), End: slices.Clone(l.End)})
+		lane := RawLane{Wake: l.Wake, Done: l.Done, Wait: l.Wait, Absent: l.Absent}
+		for _, s := range l.Steps {
+			lane.Arrive, lane.Begin, lane.End = append(lane.Arrive, s.Arrive), append(lane.Begin, s.Begin), append(lane.End, s.End)
+		}
+		raw.Lanes = append(raw.Lanes, lane)
 	}
-	for _, c := range r.Costs {
+	for _, c := range costs {
 		raw.FLOPs = append(raw.FLOPs, c.FLOPs)
 		raw.Bytes = append(raw.Bytes, c.Bytes)
 	}

@@ -33,6 +33,9 @@ func newStepClock(p *Plan) *stepClock {
 
 // take fills clock from the spans of a run. It allocates nothing.
 func (c *stepClock) take(spans []stepSpan) {
+	if c.alone(spans) {
+		return
+	}
 	for _, steps := range c.kinds {
 		for i := 1; i < len(steps); i++ { // nearly in order, mostly quite
 			for k := i; k > 0 && spans[steps[k]].first < spans[steps[k-1]].first; k-- {
@@ -54,6 +57,21 @@ func (c *stepClock) take(spans []stepSpan) {
 			from = n
 		}
 	}
+}
+
+// alone fills clock if no step begins before the step before it has ended: then each
+// has its span for itself.
+func (c *stepClock) alone(spans []stepSpan) bool {
+	clock, end := c.clock[:len(spans)], int64(0)
+	for s := range spans {
+		span := &spans[s]
+		if span.first < end {
+			return false
+		}
+		end = span.last
+		clock[s] = end - span.first
+	}
+	return true
 }
 
 // share divides the time of steps that overlap, in the order of their beginnings.

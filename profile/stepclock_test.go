@@ -31,7 +31,7 @@ func runOf(t *testing.T, c Ceilings, host int, cost Cost, stamps [][][2]int64) *
 		l.Wake, l.Done = 1000, 1100
 		for s, v := range steps {
 			if v[1] > 0 {
-				l.Arrive[s], l.Begin[s], l.End[s] = 1000+v[0], 1000+v[0], 1000+v[1]
+				l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = 1000+v[0], 1000+v[0], 1000+v[1]
 			}
 		}
 	}

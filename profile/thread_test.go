@@ -67,7 +67,7 @@ func TestOffCPUIsPlaced(t *testing.T) {
 			var c LaneClock
 			l.Enter(at, &c)
 			l.exact = exact
-			for s := range l.Begin {
+			for s := range l.Steps {
 				took := int64(usual)
 				switch {
 				case i%10 == 9 && s == 1:
@@ -77,7 +77,7 @@ func TestOffCPUIsPlaced(t *testing.T) {
 				case i%10 == 5 && s == 2: // a little longer, with its processor
 					took += usual / 3
 				}
-				l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+				l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = at, at, at+took
 				at += took
 			}
 			l.Done, r.End, r.Tokens = at, at, 1

@@ -46,7 +46,7 @@ func TestTreeOfTraining(t *testing.T) {
 	l := &r.Lanes[0]
 	r.Start, r.End, l.Wake, l.Done = 1, 1+100*int64(len(plan.Steps)), 1, 1+100*int64(len(plan.Steps))
 	for s := range plan.Steps {
-		l.Arrive[s], l.Begin[s], l.End[s] = int64(1+100*s), int64(1+100*s), int64(101+100*s)
+		l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = int64(1+100*s), int64(1+100*s), int64(101+100*s)
 	}
 	if err := h.Release(r); err != nil {
 		t.Fatal(err)

@@ -137,11 +137,11 @@ func (e *linearExec) products(b tensor.Bind, run *profile.Run) (err error) {
 	lane := &run.Lanes[0]
 	lane.Wake = profile.Now()
 	for i, c := range e.calls {
-		lane.Arrive[i] = profile.Now()
-		lane.Begin[i] = lane.Arrive[i]
+		lane.Steps[i].Arrive = profile.Now()
+		lane.Steps[i].Begin = lane.Steps[i].Arrive
 		c.Set(b)
 		product(&c.Call)
-		lane.End[i] = profile.Now()
+		lane.Steps[i].End = profile.Now()
 	}
 	lane.Done = profile.Now()
 	return nil

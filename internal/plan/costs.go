@@ -323,14 +323,15 @@ func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
 
 // Costs computes the costs of the steps of a run. Runs of equal sizes and inputs cost
 // the same.
-func (c *costing) Costs(run *profile.Run) {
+func (c *costing) Costs(run *profile.Run, costs []profile.Cost) (steps int) {
 	b := tensor.Bind{T: run.Tokens, S: run.Sequences, R: run.Rows}
 	if b != c.bind || !slices.Equal(run.Inputs, c.inputs) {
 		c.compute(b, run)
 	}
 	for i, k := range c.kind {
-		run.Costs[i] = c.cached[k]
+		costs[i] = c.cached[k]
 	}
+	return len(c.kind)
 }
 
 // compute fills cached for a run.

@@ -252,11 +252,8 @@ func (e *parts) call(step int, c *hostCall) error {
 	if lane.Wake == 0 {
 		lane.Wake = begin
 	}
-	if lane.Arrive != nil {
-		lane.Arrive[step] = begin
-	}
-	lane.Begin[step], lane.End[step] = begin, profile.Now()
-	lane.Done = lane.End[step]
+	lane.Done = profile.Now()
+	lane.Steps[step] = profile.StepStamps{Arrive: begin, Begin: begin, End: lane.Done}
 	return nil
 }
 
@@ -288,9 +285,7 @@ func (p *part) viewOf(run *profile.Run) *profile.Run {
 	p.view.Lanes, p.view.Stamps = lanes, stamps[:0]
 	for i := range lanes {
 		l := &lanes[i]
-		clear(l.Arrive)
-		clear(l.Begin)
-		clear(l.End)
+		clear(l.Steps)
 		l.Wake, l.Done, l.Absent = 0, 0, run.Lanes[i].Absent
 	}
 	return &p.view
@@ -303,13 +298,8 @@ func (p *part) stamp(run *profile.Run) {
 	}
 	for i := range p.view.Lanes {
 		from, to := &p.view.Lanes[i], &run.Lanes[i]
-		copySteps := func(to, from []int64) {
-			copy(to[p.first:p.first+p.n], from[:p.n])
-			copy(to[p.extras:], from[p.n:])
-		}
-		copySteps(to.Arrive, from.Arrive)
-		copySteps(to.Begin, from.Begin)
-		copySteps(to.End, from.End)
+		copy(to.Steps[p.first:p.first+p.n], from.Steps[:p.n])
+		copy(to.Steps[p.extras:], from.Steps[p.n:])
 		if to.Wake == 0 {
 			to.Wake = from.Wake
 		}

@@ -43,7 +43,7 @@ func stampWhole(t *testing.T, h profile.PlanHandle, from, to int64, cost profile
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		l.Wake, l.Done = from, to
-		l.Arrive[0], l.Begin[0], l.End[0] = from, from, to
+		l.Steps[0].Arrive, l.Steps[0].Begin, l.Steps[0].End = from, from, to
 	}
 	r.Costs[0] = cost
 	if err := h.Release(r); err != nil {
@@ -74,7 +74,7 @@ func slowerComparison(t *testing.T) *compare.Comparison {
 				if plan.Steps[s].Op == "attention" {
 					took = took * attention / 100
 				}
-				l.Arrive[s], l.Begin[s], l.End[s] = at, at, at+took
+				l.Steps[s].Arrive, l.Steps[s].Begin, l.Steps[s].End = at, at, at+took
 				r.Costs[s] = profile.Cost{FLOPs: 1e6, Bytes: 1e4}
 				at += took
 			}

@@ -118,9 +118,9 @@ func TestMillionEventsAreSmall(t *testing.T) {
 			l.Wake = at
 			for s := range plan.Steps {
 				seed = seed*1664525 + 1013904223 // times as uneven as real ones
-				l.Arrive[s], l.Begin[s] = at, at
+				l.Steps[s].Arrive, l.Steps[s].Begin = at, at
 				at += int64(5_000 + seed>>18)
-				l.End[s] = at
+				l.Steps[s].End = at
 				r.Costs[s] = profile.Cost{FLOPs: int64(1000 + s), Bytes: int64(400 + s)}
 			}
 			l.Done = at

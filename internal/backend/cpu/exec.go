@@ -269,7 +269,7 @@ func (s *stamps) begin(step int) {
 	if lost {
 		s.slots.MarkGap(s.woke, arrive, off)
 	}
-	s.slots.Arrive[step], s.slots.Begin[step] = arrive, now
+	s.slots.Steps[step].Arrive, s.slots.Steps[step].Begin = arrive, now
 }
 
 // join says that the lane has a part in the run.
@@ -302,7 +302,7 @@ func (s *stamps) end(step int) {
 		return
 	}
 	now := profile.Now()
-	s.slots.End[step], s.slots.Done = now, now
+	s.slots.Steps[step].End, s.slots.Done = now, now
 	if off, lost := s.clock.Lost(); lost {
 		s.slots.Mark(step, off)
 	}

@@ -61,7 +61,7 @@ func (l *Lanes) Launched() {
 		return
 	}
 	host, k := &l.run.Lanes[0], len(l.Plan.Steps)+StepLaunch
-	host.Wake, host.Arrive[k], host.Begin[k], host.End[k] = l.started, l.started, l.started, profile.Now()
+	host.Wake, host.Steps[k].Arrive, host.Steps[k].Begin, host.Steps[k].End = l.started, l.started, l.started, profile.Now()
 }
 
 // Wait waits for the run in flight, and has fold put the device's times into its
@@ -76,7 +76,7 @@ func (l *Lanes) Wait(wait func() error, fold func(end int64) error) error {
 	host, n := &l.run.Lanes[0], len(l.Plan.Steps)
 	k := n + StepSync
 	// From the launch on the host had no part in the run.
-	host.Arrive[k], host.Begin[k], host.End[k], host.Done = host.End[n+StepLaunch], begin, end, end
+	host.Steps[k].Arrive, host.Steps[k].Begin, host.Steps[k].End, host.Done = host.Steps[n+StepLaunch].End, begin, end, end
 	if err == nil {
 		err = fold(end)
 	}
@@ -87,13 +87,12 @@ func (l *Lanes) Wait(wait func() error, fold func(end int64) error) error {
 // HostTimes are when a run that was waited for began, and when the host saw its end.
 func (l *Lanes) HostTimes(run *profile.Run) (started, end int64) {
 	host, n := &run.Lanes[0], len(l.Plan.Steps)
-	return host.Begin[n+StepLaunch], host.End[n+StepSync]
+	return host.Steps[n+StepLaunch].Begin, host.Steps[n+StepSync].End
 }
 
 // Set puts a step into a lane of the device.
 func Set(run *profile.Run, lane, step int, arrive, begin, end int64) {
-	to := &run.Lanes[lane]
-	to.Arrive[step], to.Begin[step], to.End[step] = arrive, begin, end
+	run.Lanes[lane].Steps[step] = profile.StepStamps{Arrive: arrive, Begin: begin, End: end}
 }
 
 // Span is when a lane of the device entered and left the run.

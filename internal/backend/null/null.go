@@ -270,10 +270,10 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	host := &run.Lanes[0]
 	host.Wake = profile.Now()
 	k := len(e.plan.Steps) + stepLaunch
-	host.Arrive[k] = host.Wake
-	host.Begin[k] = host.Wake
+	host.Steps[k].Arrive = host.Wake
+	host.Steps[k].Begin = host.Wake
 	e.work <- j
-	host.End[k] = profile.Now()
+	host.Steps[k].End = profile.Now()
 	return nil
 }
 
@@ -286,11 +286,11 @@ func (e *exec) Wait() error {
 	host := &e.run.Lanes[0]
 	k := len(e.plan.Steps) + stepSync
 	// From the launch on the host had no part in the run.
-	host.Arrive[k] = host.End[len(e.plan.Steps)+stepLaunch]
+	host.Steps[k].Arrive = host.Steps[len(e.plan.Steps)+stepLaunch].End
 	err := <-e.done
-	host.Begin[k] = profile.Now()
-	host.End[k] = host.Begin[k]
-	host.Done = host.Begin[k]
+	host.Steps[k].Begin = profile.Now()
+	host.Steps[k].End = host.Steps[k].Begin
+	host.Done = host.Steps[k].Begin
 	e.run = nil
 	return err
 }
@@ -331,10 +331,10 @@ func (e *exec) job(j job) (err error) {
 	wake := profile.Now()
 	first := len(e.plan.Steps)
 	stamp := func(step int, f func()) {
-		lane.Arrive[step] = profile.Now()
-		lane.Begin[step] = lane.Arrive[step]
+		lane.Steps[step].Arrive = profile.Now()
+		lane.Steps[step].Begin = lane.Steps[step].Arrive
 		f()
-		lane.End[step] = profile.Now()
+		lane.Steps[step].End = profile.Now()
 	}
 	stamp(first+stepCopyIn, func() { e.copy(e.device, e.host, e.inputs) })
 	// The reference executor stamps lane 0 of the run it is given.

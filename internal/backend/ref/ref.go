@@ -110,8 +110,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 			return context.Cause(ctx)
 		}
 		if lane != nil {
-			lane.Begin[i] = profile.Now()
-			lane.Arrive[i] = lane.Begin[i]
+			lane.Steps[i].Begin = profile.Now()
+			lane.Steps[i].Arrive = lane.Steps[i].Begin
 		}
 		c.Set(b)
 		c.Call.Node.Op.Ref(&c.Call)
@@ -119,7 +119,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 			Poison(e.mem, e.dead[i])
 		}
 		if lane != nil {
-			lane.End[i] = profile.Now()
+			lane.Steps[i].End = profile.Now()
 		}
 	}
 	if lane != nil {
