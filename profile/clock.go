@@ -21,8 +21,7 @@ func Now() int64 {
 	if !counter.trusted.Load() {
 		return system()
 	}
-	hi, lo := bits.Mul64(readCounter()-counter.at, counter.rate)
-	return counter.ns + int64(hi<<32|lo>>32)
+	return counter.time(readCounter())
 }
 
 func system() int64 { return int64(time.Since(base)) + 1 }
@@ -34,6 +33,13 @@ type tsc struct {
 	ns      int64
 	rate    uint64
 	trusted atomic.Bool
+	lanes   atomic.Bool // readLane may be called
+}
+
+// time is the moment of a reading.
+func (t *tsc) time(count uint64) int64 {
+	hi, lo := bits.Mul64(count-t.at, t.rate)
+	return t.ns + int64(hi<<32|lo>>32)
 }
 
 var (
@@ -61,6 +67,7 @@ func (t *tsc) measure() {
 	t.rate, _ = bits.Div64(uint64(n1-n0)>>32, uint64(n1-n0)<<32, c1-c0)
 	t.at, t.ns = c1, n1
 	t.trusted.Store(true)
+	t.lanes.Store(hasThreadKey)
 }
 
 // pair reads both clocks at nearly one moment: the closest of some tries.

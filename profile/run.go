@@ -143,8 +143,14 @@ func (l *LaneSlots) Expect(step int) {
 	}
 }
 
-// stepsAhead is the least that is beyond the cache line of a step.
+// stepsAhead steps are the least that is more than a cache line.
 const stepsAhead = 3
+
+// ExpectFirst is Expect for the first stamps.
+func (l *LaneSlots) ExpectFirst() {
+	l.Expect(-stepsAhead)
+	l.Expect(-1)
+}
 
 // expect prefetches the run itself, and expectStamps what its lanes stamped: between
 // its end and its folding the run was evicted from the caches.

@@ -11,24 +11,28 @@ type LaneTime struct {
 	_ [128 - 2*8]byte // two lanes never share a pair of cache lines
 }
 
-// LaneClock follows one lane through one run. It reads the identity and the CPU
+// LaneClock follows one lane, run after run. It reads the identity and the CPU
 // clock of the lane's thread when the lane enters, yields, parks and leaves. Work
 // of the thread while its lane is parked does not count as the lane's. The zero
 // value follows nothing.
 //
 // Reading a thread's clock is a system call, which takes some microseconds at the
 // end of a run. If the system marks threads that lost their processor, only their
-// clocks are read: a thread without a mark had its processor all the time.
+// clocks are read: a thread without a mark had its processor all the time. A run
+// evicts everything else from the caches, so a lane that stays on its thread looks
+// at its own memory and at the mark only.
 type LaneClock struct {
 	in      bool
+	version uint32         // of page at wall
+	page    *atomic.Uint32 // moves when the thread loses its processor; nil where that is not known
 	thread  uint64
-	cpu     int64
-	wall    int64
-	watch   *threadWatch
-	page    *atomic.Uint32 // of watch: each step looks at it
-	version uint32         // of the watch at wall
+	wall    int64 // a moment
+	cpu     int64 // the thread's clock at that moment
 
-	seen, off, blind int64
+	seen, off, blind int64 // of this run
+
+	watch *threadWatch
+	again int64 // when the watch is to be looked up again
 }
 
 // Replaced by tests.
@@ -38,22 +42,49 @@ var (
 	readThreadTime = threadTime
 )
 
+// lookAgain is how long a lane that stays on its thread does without the thread's
+// watch. It is less than the time between two calls of lanesWaited, which wants to
+// know the threads that lanes are on.
+const lookAgain = waitingInterval / 2
+
+// Look returns the time, and whether the lane kept its thread and that its processor
+// since the last call of Lost, or since In. Where the system does not show that, kept
+// is true.
+func (c *LaneClock) Look() (now int64, kept bool) {
+	if c.page == nil {
+		return Now(), true
+	}
+	if counter.lanes.Load() {
+		count, thread, version := readLane(c.page)
+		return counter.time(count), version == c.version && thread == c.thread
+	}
+	return Now(), c.page.Load() == c.version && readThread() == c.thread
+}
+
+// Enter says that the lane enters a run, and returns that moment.
+func (c *LaneClock) Enter() (now int64) {
+	c.seen, c.off, c.blind = 0, 0, 0
+	return c.In()
+}
+
 // In says that the lane runs from now on, and returns that moment.
 func (c *LaneClock) In() (now int64) {
+	if now, kept := c.Look(); kept && now < c.again {
+		c.in, c.wall, c.cpu = true, now, c.cpu+now-c.wall // both clocks went on
+		return now
+	}
 	thread := readThread()
 	if thread == 0 {
 		return Now() // the system does not say
 	}
-	if c.watch == nil || c.watch.key != thread {
-		c.watch, c.page = watchThread(thread), nil
-		if c.watch != nil {
-			c.page = c.watch.page
-		}
-	}
-	c.in, c.thread = true, thread
+	c.watch, c.page, c.again = watchThread(thread), nil, 0
 	c.version = c.watch.version()
 	c.wall = Now()
 	c.cpu = c.watch.time(c.version, c.wall)
+	c.in, c.thread = true, thread
+	if c.watch.exact() {
+		c.page, c.again = c.watch.page, c.wall+lookAgain
+	}
 	return c.wall
 }
 
@@ -63,6 +94,10 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
+	if now, kept := c.Look(); kept && c.page != nil {
+		c.seen += now - c.wall
+		return
+	}
 	version := c.watch.version() // before the time: a switch after it moves the next version
 	now := Now()
 	wall := now - c.wall
@@ -79,17 +114,12 @@ func (c *LaneClock) Out() {
 // Running says whether the lane is between In and Out.
 func (c *LaneClock) Running() bool { return c.in }
 
-// Switched reports whether the page of the lane's thread moved since the last call
-// of Lost, or since In. It is cheaper than Lost and does not see that the lane changed
-// its thread.
-func (c *LaneClock) Switched() bool { return c.page != nil && c.page.Load() != c.version }
-
 // Lost reports whether the lane's thread lost its processor since the last call, or
 // since In, and for how long. It is false if the system does not show that. Only a
 // thread that lost its processor is asked for its clock. If the lane changed its
 // thread, the time is [unknownOff] and the lane follows its new thread.
 func (c *LaneClock) Lost() (off int64, lost bool) {
-	if c.page == nil || c.page.Load() == c.version && readThread() == c.thread {
+	if _, kept := c.Look(); kept {
 		return 0, false
 	}
 	return c.lost(), true

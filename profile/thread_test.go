@@ -11,7 +11,11 @@ func fakeThread(t *testing.T) (id *int32, cpu *int64) {
 	*id = 1 << 30 // no thread of this machine
 	thread, threadID, threadTime := readThread, readThreadID, readThreadTime
 	readThread, readThreadID, readThreadTime = func() uint64 { return uint64(*id) }, func() int32 { return *id }, func() int64 { return *cpu }
-	t.Cleanup(func() { readThread, readThreadID, readThreadTime = thread, threadID, threadTime })
+	lanes := counter.lanes.Swap(false)
+	t.Cleanup(func() {
+		readThread, readThreadID, readThreadTime = thread, threadID, threadTime
+		counter.lanes.Store(lanes)
+	})
 	return id, cpu
 }
 
