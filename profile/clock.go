@@ -26,20 +26,25 @@ func Now() int64 {
 
 func system() int64 { return int64(time.Since(base)) + 1 }
 
-// tsc maps the processor's time stamp counter to nanoseconds: the reading at one
-// moment, and a rate in units of 2^-32 ns. It is written once, before trusted is.
+// scale maps the processor's time stamp counter to nanoseconds: the reading at one
+// moment, and a rate in units of 2^-32 ns.
+type scale struct {
+	at   uint64
+	ns   int64
+	rate uint64
+}
+
+// tsc is the scale of this machine's counter. It is written once, before trusted is.
 type tsc struct {
-	at      uint64
-	ns      int64
-	rate    uint64
+	scale
 	trusted atomic.Bool
 	lanes   atomic.Bool // readLane may be called
 }
 
 // time is the moment of a reading.
-func (t *tsc) time(count uint64) int64 {
-	hi, lo := bits.Mul64(count-t.at, t.rate)
-	return t.ns + int64(hi<<32|lo>>32)
+func (s *scale) time(count uint64) int64 {
+	hi, lo := bits.Mul64(count-s.at, s.rate)
+	return s.ns + int64(hi<<32|lo>>32)
 }
 
 var (

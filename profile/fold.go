@@ -11,10 +11,9 @@ import (
 // that released runs are folded into.
 type planFold struct {
 	// In one cache line: what a run that begins or ends looks at.
-	mu       sync.Mutex
-	free     *Run // each has the next one
-	released *released
-	rec      *Recorder
+	mu   sync.Mutex
+	free *Run // each has the next one
+	rec  *Recorder
 
 	plan    Plan
 	made    int64 // runs
@@ -83,7 +82,7 @@ const spareRuns = pendingRuns + 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{released: rec.released, rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p),
+	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))

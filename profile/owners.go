@@ -319,7 +319,7 @@ func (f *planFold) eachSlot(each func(mem []int64)) {
 	for r := f.free; r != nil; r = r.next {
 		slot(r)
 	}
-	f.released.each(func(r *Run) {
+	f.rec.released.each(func(r *Run) {
 		if r.fold == f {
 			slot(r)
 		}

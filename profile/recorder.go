@@ -122,7 +122,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 		if !f.plan.SameShape(&p) {
 			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
 		}
-		return PlanHandle{f}, nil
+		return PlanHandle{f, r.released}, nil
 	}
 	if len(r.plans) >= r.opts.Plans {
 		return PlanHandle{}, fmt.Errorf("%w %q: %d plans are registered, the most that Options.Plans allows", ErrPlan, p.ID, len(r.plans))
@@ -130,12 +130,15 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	f := newPlanFold(r, p.clone())
 	r.plans = append(r.plans, f)
 	r.byID[p.ID] = f
-	return PlanHandle{f}, nil
+	return PlanHandle{f, r.released}, nil
 }
 
 // PlanHandle is a registered plan. The zero handle records nothing: Acquire
 // gives nil and Release of nil does nothing.
-type PlanHandle struct{ fold *planFold }
+type PlanHandle struct {
+	fold  *planFold
+	queue *released // of fold's recorder: the end of a run has it at hand
+}
 
 // Acquire takes a cleared run from the plan's pool. It allocates only while
 // more runs are in flight than ever before.
@@ -162,7 +165,7 @@ func (h PlanHandle) Release(run *Run) error {
 		run.heap = readHeap().minus(run.heap)
 	}
 	run.fold = h.fold
-	q := h.fold.released
+	q := h.queue
 	if run.End >= q.look.Load() {
 		h.fold.rec.wait.look(run.End)
 	}
@@ -192,7 +195,7 @@ func (h PlanHandle) Fold() error {
 
 // ProbeDue reports whether the recorder wants a sample of a ceiling, now that a run
 // has ended ([Recorder.TakeProbe]).
-func (h PlanHandle) ProbeDue() bool { return h.fold != nil && h.fold.released.probe.Load() }
+func (h PlanHandle) ProbeDue() bool { return h.fold != nil && h.queue.probe.Load() }
 
 // Discard gives back a run that did not complete (cancelled, failed). It is
 // counted in the profile and its stamps are dropped.

@@ -135,11 +135,11 @@ func (l *LaneSlots) marked(step int) bool {
 }
 
 // Expect is called by a lane that is about to work on a step. It prefetches the
-// cold memory of the coming stamps while the lane works. Otherwise the lane's
+// cold memory of the coming stamps, [LaneSlots.Steps], while the lane works. Otherwise the lane's
 // next atomic operation would wait for that memory.
-func (l *LaneSlots) Expect(step int) {
-	if next := step + stepsAhead; next < len(l.Steps) {
-		own(&l.Steps[next].End)
+func Expect(steps []StepStamps, step int) {
+	if next := step + stepsAhead; next < len(steps) {
+		own(&steps[next].End)
 	}
 }
 
@@ -147,9 +147,9 @@ func (l *LaneSlots) Expect(step int) {
 const stepsAhead = 3
 
 // ExpectFirst is Expect for the first stamps.
-func (l *LaneSlots) ExpectFirst() {
-	l.Expect(-stepsAhead)
-	l.Expect(-1)
+func ExpectFirst(steps []StepStamps) {
+	Expect(steps, -stepsAhead)
+	Expect(steps, -1)
 }
 
 // expect prefetches the run itself, and expectStamps what its lanes stamped: between

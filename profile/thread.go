@@ -22,10 +22,13 @@ type LaneTime struct {
 // evicts everything else from the caches, so a lane that stays on its thread looks
 // at its own memory and at the mark only.
 type LaneClock struct {
-	in      bool
-	version uint32         // of page at wall
+	// One cache line: all that Look looks at, besides the page itself.
+
 	page    *atomic.Uint32 // moves when the thread loses its processor; nil where that is not known
+	version uint32         // of page at wall
+	in      bool
 	thread  uint64
+	scale   scale // of the counter; 0 where readLane may not be called
 	wall    int64 // a moment
 	cpu     int64 // the thread's clock at that moment
 
@@ -54,9 +57,9 @@ func (c *LaneClock) Look() (now int64, kept bool) {
 	if c.page == nil {
 		return Now(), true
 	}
-	if counter.lanes.Load() {
+	if c.scale.rate != 0 {
 		count, thread, version := readLane(c.page)
-		return counter.time(count), version == c.version && thread == c.thread
+		return c.scale.time(count), version == c.version && thread == c.thread
 	}
 	return Now(), c.page.Load() == c.version && readThread() == c.thread
 }
@@ -84,6 +87,9 @@ func (c *LaneClock) In() (now int64) {
 	c.in, c.thread = true, thread
 	if c.watch.exact() {
 		c.page, c.again = c.watch.page, c.wall+lookAgain
+	}
+	if c.scale = (scale{}); counter.lanes.Load() {
+		c.scale = counter.scale
 	}
 	return c.wall
 }

@@ -32,6 +32,14 @@ func (s *Session) ProbeRest() {
 // SetShares sets the requests of the next run. It applies to that run only.
 func (s *Session) SetShares(shares []profile.Share) { s.shares = append(s.shares[:0], shares...) }
 
+// share moves the requests that were set to a run.
+func (s *Session) share(run *profile.Run) {
+	if run.Shares = append(run.Shares, s.shares...); len(s.shares) == 1 {
+		run.Request = s.shares[0].Request
+	}
+	s.shares = s.shares[:0]
+}
+
 // SetPhase selects the phase of the next runs, an index of the labels' phases.
 func (s *Session) SetPhase(i int) { s.phase = i }
 

@@ -25,9 +25,9 @@ type Slot struct {
 	last    int // bucket of the last run
 	bind    tensor.Bind
 	run     *profile.Run
-	plan    *recorded // of run
-	folded  error     // what folding met since the run began
-	ran     [2]int64  // start and end of the last run, where it was recorded
+	plan    recorded // of run
+	folded  error    // what folding met since the run began
+	ran     [2]int64 // start and end of the last run, where it was recorded
 }
 
 // recorded is a plan in one phase, as the recorder knows it.
@@ -73,15 +73,15 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		k += s.prog.ends[end]
 	}
 	if sl.plans != nil && !s.paused {
-		sl.plan = &sl.plans[s.phase][k]
-		sl.run = sl.plan.handle.Acquire()
-		sl.run.Tokens, sl.run.Sequences, sl.run.Rows = b.T, b.S, b.R
-		if sl.run.Shares = append(sl.run.Shares, s.shares...); len(s.shares) == 1 {
-			sl.run.Request = s.shares[0].Request
+		sl.plan = sl.plans[s.phase][k]
+		run, c := sl.plan.handle.Acquire(), sl.plan.costs
+		run.Tokens, run.Sequences, run.Rows = b.T, b.S, b.R
+		run.Costing, run.Inputs = c, c.take(b, run.Inputs) // now: the run needs these inputs too
+		if len(s.shares) > 0 {
+			s.share(run)
 		}
-		s.shares = s.shares[:0]
-		sl.run.InScope(ctx)
-		sl.run.Start = profile.Now()
+		run.InScope(ctx)
+		sl.run, run.Start = run, profile.Now()
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
 		sl.abandon()
@@ -108,8 +108,6 @@ func (sl *Slot) Wait() error {
 	if sl.run != nil {
 		sl.run.End = profile.Now()
 		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
-		c := sl.plan.costs
-		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
 		err := cmp.Or(sl.folded, sl.plan.handle.Release(sl.run))
 		if c := sl.sess.counter; c != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"hotpath/internal/limit"
 	"hotpath/internal/plan"
@@ -35,10 +36,13 @@ type worker struct {
 	scratch *scratch
 	// epoch changes with each run and each barrier. Data derived from an operand
 	// is valid while the epoch is the same.
-	epoch uint64
-	clock profile.LaneClock // of recorded runs
-	_     [64]byte
+	epoch  uint64
+	stamps stamps // of recorded runs
+	_      [workerSize - 3*8 - unsafe.Sizeof(stamps{})]byte
 }
+
+// workerSize is a multiple of a pair of cache lines.
+const workerSize = 256
 
 // run is the number of the run among those of the exec.
 func (w *worker) run() uint64 { return w.epoch >> 32 }
@@ -189,12 +193,12 @@ func (e *exec) walk(f *flight, lane int) {
 			f.fail(fmt.Errorf("cpu: worker %d failed: %v\n%s", lane, r, buf[:runtime.Stack(buf, false)]))
 		}
 	}()
-	var st stamps
-	if f.run != nil {
-		st.enter(&f.run.Lanes[lane], &e.workers[lane].clock)
+	st := &e.workers[lane].stamps
+	if st.slots = nil; f.run != nil {
+		st.enter(&f.run.Lanes[lane])
 		defer st.leave()
 	}
-	if e.groupsOf(f, lane, &st) {
+	if e.groupsOf(f, lane, st) {
 		st.done()
 	}
 }
@@ -234,19 +238,21 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 // Reading the clock takes 20 ns, and a barrier waits for the last lane. Therefore
 // a step has two readings, and a third only if the lane waits for others. The
 // only reading between the release of a barrier and the work after it is that of
-// begin.
+// begin. A step evicts everything from the first cache, so a stamp looks at two cache
+// lines of the worker, and at no memory that these do not point to.
 type stamps struct {
-	slots *profile.LaneSlots // nil: nothing is recorded
-	clock *profile.LaneClock
+	slots *profile.LaneSlots   // nil: nothing is recorded
+	steps []profile.StepStamps // of slots
+	part  bool                 // the lane has a part in the run
+	clock profile.LaneClock    // lives across runs
+	since int64                // when the lane began to wait for others; 0: it does not wait
 	woke  int64
-	part  bool  // the lane has a part in the run
-	since int64 // when the lane began to wait for others; 0: it does not wait
 }
 
-func (s *stamps) enter(slots *profile.LaneSlots, clock *profile.LaneClock) {
-	s.slots, s.clock = slots, clock
-	slots.ExpectFirst()
-	s.woke = clock.Enter()
+func (s *stamps) enter(slots *profile.LaneSlots) {
+	s.slots, s.steps, s.part, s.since = slots, slots.Steps, false, 0
+	profile.ExpectFirst(s.steps)
+	s.woke = s.clock.Enter()
 }
 
 // begin is called before the first share of a step. Only the step's own work is
@@ -257,7 +263,7 @@ func (s *stamps) begin(step int) {
 		return
 	}
 	s.join()
-	s.slots.Expect(step)
+	profile.Expect(s.steps, step)
 	now, kept := s.clock.Look()
 	var off int64
 	if !kept {
@@ -271,7 +277,7 @@ func (s *stamps) begin(step int) {
 	if !kept {
 		s.slots.MarkGap(s.woke, arrive, off)
 	}
-	st := &s.slots.Steps[step]
+	st := &s.steps[step]
 	st.Arrive, st.Begin = arrive, now
 }
 
@@ -279,7 +285,7 @@ func (s *stamps) begin(step int) {
 func (s *stamps) join() {
 	if !s.part {
 		s.part = true
-		s.slots.Enter(s.woke, s.clock)
+		s.slots.Enter(s.woke, &s.clock)
 	}
 }
 
@@ -309,7 +315,7 @@ func (s *stamps) end(step int) {
 		return
 	}
 	now, kept := s.clock.Look()
-	s.slots.Steps[step].End, s.slots.Done = now, now
+	s.steps[step].End, s.slots.Done = now, now
 	if !kept {
 		off, _ := s.clock.Lost()
 		s.slots.Mark(step, off)
