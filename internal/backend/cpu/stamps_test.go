@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -138,5 +139,21 @@ func TestRecordedRunsAllocateNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(500, run); n != 0 {
 		t.Errorf("%v allocations per recorded run", n)
+	}
+}
+
+// A stamp looks at two cache lines of its worker: what begins a step and ends it, and
+// the lane's clock.
+func TestStampsAreTwoCacheLines(t *testing.T) {
+	const line = 64
+	var w worker
+	if s := unsafe.Sizeof(w); s%(2*line) != 0 {
+		t.Errorf("worker has %d bytes, want a multiple of %d", s, 2*line)
+	}
+	if end := unsafe.Offsetof(w.stamps) + unsafe.Offsetof(w.stamps.part); end >= line {
+		t.Errorf("what stamps look at first ends at byte %d, want %d at most", end, line)
+	}
+	if at := unsafe.Offsetof(w.stamps) + unsafe.Offsetof(w.stamps.clock); at != line {
+		t.Errorf("the clock begins at byte %d, want %d", at, line)
 	}
 }
