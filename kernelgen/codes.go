@@ -227,14 +227,19 @@ func (g *asm) codeDots(rows, m0, m1, q0, q1, sum int) {
 		}
 	}
 	for m := m0; m < m1; m++ {
-		lo, hi := reg(m, 0), reg(m, 1)
-		g.f("VPSLLD $8, Z%d, Z%d", hi, hi)
-		g.f("VPADDD Z%d, Z%d, Z%d", lo, hi, hi)
-		g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
-		g.f("VMULPS.BCST %d(AX), Z%d, Z%d", 64*rows+4*m, hi, hi)
-		g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", 64*rows+32+sum+4*m, 16+m)
-		g.f("VFMADD231PS Z25, Z%d, Z%d", hi, 16+m)
+		g.codeSum(reg(m, 0), reg(m, 1), 64*rows+4*m, 64*rows+32+sum+4*m, 16+m)
 	}
+}
+
+// codeSum adds the products with lower and upper bytes, in lo and hi, to sums. The
+// scale of x and its sum are at these offsets.
+func (g *asm) codeSum(lo, hi, scale, sum, to int) {
+	g.f("VPSLLD $8, Z%d, Z%d", hi, hi)
+	g.f("VPADDD Z%d, Z%d, Z%d", lo, hi, hi)
+	g.f("VCVTDQ2PS Z%d, Z%d", hi, hi)
+	g.f("VMULPS.BCST %d(AX), Z%d, Z%d", scale, hi, hi)
+	g.f("VFMADD231PS.BCST %d(AX), Z24, Z%d", sum, to)
+	g.f("VFMADD231PS Z25, Z%d, Z%d", hi, to)
 }
 
 // packCodes makes integers of steps x 32 values: their lower bytes, then their

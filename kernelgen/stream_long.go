@@ -72,14 +72,7 @@ func (g *asm) streamQ6_K(rows int) {
 			g.streamNibbles(0)
 			for h := range 2 {
 				g.f("VMOVDQU64 %d(SI), Z31", 256+64*h)
-				for q, shift := range []string{"VPSLLD $4", "VPSLLD $2", "", "VPSRLD $2"} {
-					from := 31
-					if shift != "" {
-						from = 25
-						g.f("%s, Z31, Z25", shift)
-					}
-					g.f("VPTERNLOGD $0xf8, Z30, Z%d, Z%d", from, 4*h+q) // or what is in both
-				}
+				g.highBits(4 * h)
 			}
 			for h := range 2 {
 				g.f("VMOVDQU64 (DX), Z25")
@@ -101,4 +94,16 @@ func (g *asm) streamQ6_K(rows int) {
 		g.f("JNZ %s", inner)
 	}, func() {})
 	g.ret()
+}
+
+// highBits adds the upper 2 of 6 bits, which are in Z31, to four quads.
+func (g *asm) highBits(first int) {
+	for q, shift := range []string{"VPSLLD $4", "VPSLLD $2", "", "VPSRLD $2"} {
+		from := 31
+		if shift != "" {
+			from = 25
+			g.f("%s, Z31, Z25", shift)
+		}
+		g.f("VPTERNLOGD $0xf8, Z30, Z%d, Z%d", from, first+q) // or what is in both
+	}
 }

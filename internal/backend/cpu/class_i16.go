@@ -149,7 +149,9 @@ type i16Direct struct {
 	scratch *perWorker[*gemm.CodeScratch]
 }
 
-func (p *i16Direct) split() split { return split{mr: i16.MR(), nr: i16.NR, ownRows: p.own} }
+func (p *i16Direct) split() split {
+	return split{mr: i16.MR(), nr: i16.NR, ownRows: p.own, codes: true}
+}
 
 func (p *i16Direct) multiply(w *worker, t task, c0, c1 int) {
 	g := gemm.CodeTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}

@@ -19,9 +19,9 @@ const (
 	// minWeights is the least number of weights of a share of few rows on tiles: each
 	// share first waits for weights from beyond L2.
 	minWeights = 1 << 17
-	// maxWeights is about the maximum number of weights per such share, if
-	// workers share the product: some 50 us. At the end of a product, idle
-	// workers wait for the shares of others.
+	// maxWeights is about the maximum number of weights per such share, and per
+	// share that multiplies codes, if workers share the product: some 50 us. At
+	// the end of a product, idle workers wait for the shares of others.
 	maxWeights = 1 << 20
 )
 
@@ -45,11 +45,13 @@ type split struct {
 	// shares are then columns of its own rows, which it encodes once. The cost:
 	// each worker builds every panel.
 	ownRows int
+	// codes reports that few rows are multiplied with codes: memory sets the time.
+	codes bool
 }
 
 // with is the split of two products that are cut together.
 func (s split) with(o split) split {
-	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, s.ready && o.ready, s.deep || o.deep, max(s.ownRows, o.ownRows)}
+	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, s.ready && o.ready, s.deep || o.deep, max(s.ownRows, o.ownRows), s.codes && o.codes}
 }
 
 // tilesMACs is maxMACs for products on tiles, which are faster by this factor.
@@ -89,7 +91,10 @@ func (s split) width(m, n, k, products, shares int) int {
 	}
 	finer := shares / sharesEach * pairColumns
 	if shares > 1 && shares%sharesEach == 0 && m*products*n*k/finer >= pairMACs && n >= pairColumns*s.nr {
-		return finer
+		shares = finer
+	}
+	if s.codes && shares > 1 {
+		shares = max(shares, min(n*products*k/maxWeights, (n+s.nr-1)/s.nr))
 	}
 	return shares
 }
@@ -177,8 +182,8 @@ const encodedBytes = 3
 // ownPart is part if workers have rows of their own. A block has at least ownRows
 // rows, but at most the number of rows for which codes are kept.
 func (s split) ownPart(rows, n, i, shares int) (m0, m1, c0, c1 int) {
-	blocks := max(1, shares/pairColumns)
-	for blocks > 1 && (shares%blocks != 0 || rows < blocks*s.ownRows) {
+	blocks := max(1, min(shares/pairColumns, rows/s.ownRows))
+	for blocks > 1 && shares%blocks != 0 {
 		blocks--
 	}
 	for blocks < shares && (shares%blocks != 0 || rows > blocks*i16.MaxRows) {

@@ -61,6 +61,41 @@ func TestFewRowsEndTogether(t *testing.T) {
 	}
 }
 
+// TestCodesEndTogether is the same for one row with codes. All shares together are
+// the whole product.
+func TestCodesEndTogether(t *testing.T) {
+	s := (&i16Direct{own: pairRows}).split()
+	for _, c := range []struct{ n, k, products, workers, want int }{
+		{128256, 2048, 1, 1, 1},
+		{128256, 2048, 1, 2, 250},
+		{8192, 2048, 2, 2, 32},
+		{2048, 8192, 1, 2, 16},
+		{2048, 2048, 1, 2, 8},
+		{576, 576, 1, 2, 2},
+		{48, 1 << 20, 1, 2, 3}, // no more than panels
+	} {
+		shares := c.workers * sharesEach
+		if c.workers == 1 {
+			shares = 1
+		}
+		got := s.width(1, c.n, c.k, c.products, shares)
+		if got != c.want {
+			t.Errorf("%d products of %d x %d, %d workers: %d shares, expected %d", c.products, c.n, c.k, c.workers, got, c.want)
+		}
+		next := 0
+		for i := range got {
+			m0, m1, c0, c1 := s.part(1, c.n, i, got)
+			if m0 != 0 || m1 != 1 || c0 != next || c1 <= c0 {
+				t.Fatalf("%d x %d: share %d of %d is rows %d to %d, columns %d to %d, expected columns from %d on", c.n, c.k, i, got, m0, m1, c0, c1, next)
+			}
+			next = c1
+		}
+		if next != c.n {
+			t.Errorf("%d x %d: shares end at column %d", c.n, c.k, next)
+		}
+	}
+}
+
 // TestPartsCoverAProduct: whatever is shared out among however many, every
 // element of the product is somebody's and nobody else's.
 func TestPartsCoverAProduct(t *testing.T) {

@@ -71,7 +71,7 @@ func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]flo
 // codeArgs are the operands of the assembly kernels, in its order.
 type codeArgs struct {
 	w        *byte
-	rowBytes int
+	rowBytes int // of a panel, with four at once
 	x        *byte
 	steps    int
 	y        *float32
@@ -79,7 +79,7 @@ type codeArgs struct {
 	rows     int
 	bias     *float32
 	nextBias int // bytes from one group to the next
-	groups   int
+	groups   int // of 16 weight rows, or of four panels
 	tables   *codeTables
 }
 
@@ -93,8 +93,9 @@ type codeTables struct {
 	ones [2]uint16
 	//lint:ignore U1000 read by assembly
 	six, high, byte, sign uint32
+	// Four panels need 4 x 16, from a multiple of 64 bytes on.
 	//lint:ignore U1000 written and read by assembly
-	scales [16][codeGroup]float32
+	scales [codeFour*16 + 1][codeGroup]float32
 }
 
 // codeKernel multiplies with the codes of one type.
@@ -106,6 +107,8 @@ type codeKernel struct {
 	// lines is how many times 64 bytes scales and sums of 32 columns take.
 	lines int
 	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+	// four multiplies one row with codeFour panels at once; nil without such a kernel.
+	four func(*codeArgs)
 }
 
 // codeSizes are the numbers of rows that there are kernels for.
@@ -116,9 +119,9 @@ func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
 
 // codeKernels are the types whose codes are multiplied as the file has them.
 var codeKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes},
-	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes},
-	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes},
+	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes, nil},
+	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes, nil},
+	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, nil},
 }
 
 // codeConstants are those of packCodes: all bits but the sign, the largest

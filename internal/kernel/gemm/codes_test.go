@@ -134,6 +134,33 @@ func checkTask(t *testing.T, w *Stored, m int, bias bool) {
 	}
 }
 
+// TestFourPanels: one row gives the same bits with four panels at once, behind a
+// first column that does not begin four, and with each panel alone.
+func TestFourPanels(t *testing.T) {
+	for _, tier := range isa.Available() {
+		defer isa.Use(tier)()
+		for _, d := range codes.Types() {
+			for _, k := range []int{256, 2560} {
+				w := panelsOf(t, codeWeights(t, d, 13*codeGroup+5, k))
+				task := CodeTask{M: 1, A: seeded(k, 1), LDA: k, W: w, C: make([]float32, w.N), LDC: w.N, Bias: seeded(w.N, 2)}
+				s := NewCodeScratch(k)
+				for n := 0; n < w.N; n += codeGroup {
+					RunCodes(&task, n, min(w.N, n+codeGroup), s)
+				}
+				want := task.C
+				for _, first := range []int{0, codeGroup, 7} {
+					task.C = slices.Clone(want)
+					clear(task.C[first:])
+					RunCodes(&task, first, w.N, s)
+					if !slices.Equal(task.C, want) {
+						t.Errorf("%v, %v, %d columns from %d on: other bits than each panel alone", tier, d, k, first)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestCodesPanels: panels give the bits that the file's rows do.
 func TestCodesPanels(t *testing.T) {
 	for _, tier := range isa.Available() {

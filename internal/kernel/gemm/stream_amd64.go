@@ -96,6 +96,21 @@ func streamQ6_Kx6(t *codeArgs)
 func streamQ6_Kx8(t *codeArgs)
 
 //go:noescape
+func streamQ4_1x1by4(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x1by4(t *codeArgs)
+
+//go:noescape
+func streamQ8_0x1by4(t *codeArgs)
+
+//go:noescape
+func streamQ4_Kx1by4(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx1by4(t *codeArgs)
+
+//go:noescape
 func streamQ4_1x1AVX2(t *codeArgs)
 
 //go:noescape
@@ -156,23 +171,23 @@ func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *
 // of 32 bytes, and with AVX2 alone.
 var (
 	streamKernels = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_1x1by4},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, streamQ4_0x1by4},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, streamQ8_0x1by4},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_Kx1by4},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, streamQ6_Kx1by4},
 	}
 	streamKernelsVEX = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
 	}
 	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVX2, streamQ4_Kx2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1AVX2, streamQ6_Kx2AVX2}, 15, -32, &quadWordOrder8, 2, packWords16AVX2},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2, nil},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVX2, streamQ4_Kx2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1AVX2, streamQ6_Kx2AVX2}, 15, -32, &quadWordOrder8, 2, packWords16AVX2, nil},
 	}
 )
 
@@ -192,6 +207,9 @@ var (
 	naturalOrder   = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 )
 
+// codeFour is the number of panels that codeKernel.four multiplies at once.
+const codeFour = 4
+
 // stream is run for panels, which are multiplied whole.
 func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	w, kernel := t.W, codeKernelOf(t.W)
@@ -202,6 +220,10 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	*a = codeArgs{steps: w.K / max(codeLen, w.DType.Info().BlockLen), tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
+		four := t.M == 1 && kernel.four != nil && n%codeGroup == 0 && n1-n >= codeFour*codeGroup
+		if four {
+			panels = max(codeFour, panels/codeFour*codeFour)
+		}
 		y, whole := t.C[n:], n%codeGroup == 0 && panels > 0
 		a.strideY = t.LDC * 4
 		if !whole { // a part of a panel
@@ -218,6 +240,13 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 		}
 		_ = w.Data[(first+panels)*bytes-1]
 		a.w, a.groups = &w.Data[first*bytes], panels
+		if four {
+			a.rowBytes, a.groups = bytes, panels/codeFour
+			a.x, a.y = &s.x[0], &y[0]
+			kernel.four(a)
+			n = end
+			continue
+		}
 		for m := 0; m < t.M; m += kernel.most() {
 			a.rows = min(kernel.most(), t.M-m)
 			a.x, a.y = &s.x[s.chunk(w.K, kernel, m)], &y[m*a.strideY/4]
