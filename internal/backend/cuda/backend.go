@@ -96,7 +96,7 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				}
 			}
 		}
-		for _, name := range append(streamKernels(), attendRow(64), attendRow(128), "k_several", tallKernels[0].name(), tallKernels[1].name()) {
+		for _, name := range append(streamKernels(), attendRow(64), attendRow(128), "k_several", "k_one_f16", "k_one_bf16", tallKernels[0].name(), tallKernels[1].name()) {
 			if err := drv.preferShared(b.funcs[name]); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}

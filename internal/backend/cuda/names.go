@@ -10,7 +10,7 @@ var imageHashes = map[string]string{
 	"sm_80.cubin":    "b7c9693f87d914ae8717ee839d9cbe54f5cfc762f9a4bbac894aeecee0223a60",
 	"sm_86.cubin":    "2d45c645702618bab6df3ce827b9cc19f90f4e462dbf0dbd3bf4b29819e2a69e",
 	"sm_89.cubin":    "5f207a72107e48749d684643653ad02e57f5e041e2fce85a9111a929e10321d1",
-	"sm_90a.cubin":   "1a3039781ebbf49fbd38a99ca9f10d7315bfe0cf1973088e3bb1f2e21597290c",
+	"sm_90a.cubin":   "eedde9d51ccfd090bf0f562e1398a2b9c3c549ece2a8924b479c621a4d999202",
 }
 
 // kernelNames are the kernels of each image.
@@ -40,6 +40,11 @@ var kernelNames = []string{
 	"k_attention_kv_q8_0",
 	"k_buckets",
 	"k_buckets_grad",
+	"k_codes_q4_0",
+	"k_codes_q4_1",
+	"k_codes_q4_k",
+	"k_codes_q6_k",
+	"k_codes_q8_0",
 	"k_col_sum",
 	"k_col_sum_8",
 	"k_columns",
@@ -165,11 +170,6 @@ var kernelNames = []string{
 	"k_sort_choices",
 	"k_stream_bf16",
 	"k_stream_f16",
-	"k_stream_q4_0",
-	"k_stream_q4_1",
-	"k_stream_q4_k",
-	"k_stream_q6_k",
-	"k_stream_q8_0",
 	"k_sum_parts",
 	"k_sum_squares",
 	"k_tall_16",

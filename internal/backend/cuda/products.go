@@ -216,7 +216,7 @@ func (b *binder) decode(kernel string, to address, w *graph.Value) {
 
 // oneArgs are the arguments of the kernels that take in their neighbours, as One in
 // one.cu.
-func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, split int) []any {
+func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []any {
 	n, parts := columns(p)
 	ends, slots, kv := b.RowEnds(p)
 	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
@@ -225,19 +225,20 @@ func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, split int) []a
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
 		each3(parts, func(i int) address { return ends[i].Cache }),
 		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
-		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p)}
+		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, b.weights(p),
+		s.groups, s.inverse, s.quota, s.rest}
 }
 
 // one is a single row, with the norm before it and what makes queries, keys and
 // values of it.
 func (b *binder) one(p *device.Products) {
 	pairs, norm := p.Pairs(), b.RowNorm(p)
-	launch := func(kernel string, blocks, threads, shared, split int) {
-		b.launch(kernel+b.name(p), [3]int{blocks, 1, 1}, threads, b.oneArgs(p, norm, split)...)
-		b.launches[len(b.launches)-1].shared = shared
+	launch := func(s stream) {
+		b.launch(s.kernel+b.name(p), [3]int{s.blocks, 1, 1}, 32*s.warps, b.oneArgs(p, norm, s)...)
+		b.launches[len(b.launches)-1].shared = s.shared
 	}
 	if s, ok := b.streamed(p, pairs, norm.Kind > 0); ok {
-		launch("k_stream_", s.blocks, 32*streamWarps, s.shared, s.split)
+		launch(s)
 		return
 	}
 	// Warps of a pair share k until every unit has 16 warps.
@@ -248,5 +249,5 @@ func (b *binder) one(p *device.Products) {
 	if norm.Kind > 0 {
 		shared = 4 * p.K
 	}
-	launch("k_one_", min((pairs*split+7)/8, 2*units), 256, shared, split)
+	launch(stream{kernel: "k_one_", warps: 8, split: split, blocks: min((pairs*split+7)/8, 2*units), shared: shared})
 }
