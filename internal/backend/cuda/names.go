@@ -132,6 +132,7 @@ var kernelNames = []string{
 	"k_norm_dx",
 	"k_norm_dx_4",
 	"k_norm_dx_8",
+	"k_norm_row",
 	"k_norm_stats",
 	"k_norm_warp",
 	"k_norm_warp_long",
