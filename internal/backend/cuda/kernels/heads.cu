@@ -35,24 +35,42 @@ template <int P> __device__ __forceinline__ Pairs<P> pairs_of(const In &x, u64 r
   return r;
 }
 
-// Normed over the warp, where there is a norm: v = pairs of a head of 2 half values, and
-// per = 1 / (2 half). w and bias are the lane's pairs of those.
-template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const HeadNorm &a, const Pairs<P> &w, const Pairs<P> &bias, int at, int half, float per) {
-  if (!a.w) return;
-  float mean = 0, sq = 0;
-  if (!a.rms) {
+// Norms N heads of 2 half values each over the warp, where there is a norm; per is
+// 1 / (2 half). The first head has the norm a, others have b. w and bias are the lane's
+// pairs of those. Sums of all heads are under way together.
+template <int N, int P> __device__ __forceinline__ void norm_heads(Pairs<P> (&v)[N], const HeadNorm &a, const HeadNorm &b, const Pairs<P> (&w)[2], const Pairs<P> (&bias)[2], int at, int half, float per) {
+  if (!a.w && !b.w) return;
 #pragma unroll
-    for (int i = 0; i < P; i++) mean += v.x[0][i] + v.x[1][i];
+  for (int h = 0; h < N; h++) {
+    const HeadNorm &n = h ? b : a;
+    if (!n.w || n.rms) continue;
+    float mean = 0;
+#pragma unroll
+    for (int i = 0; i < P; i++) mean += v[h].x[0][i] + v[h].x[1][i];
     mean = warp_sum(mean) * per;
 #pragma unroll
     for (int i = 0; i < 2 * P; i++)
-      if (at < half) v.x[i / P][i % P] -= mean;
+      if (at < half) v[h].x[i / P][i % P] -= mean;
+  }
+  float sq[N];
+#pragma unroll
+  for (int h = 0; h < N; h++) {
+    sq[h] = 0;
+#pragma unroll
+    for (int i = 0; i < P; i++) sq[h] += v[h].x[0][i] * v[h].x[0][i] + v[h].x[1][i] * v[h].x[1][i];
   }
 #pragma unroll
-  for (int i = 0; i < P; i++) sq += v.x[0][i] * v.x[0][i] + v.x[1][i] * v.x[1][i];
-  float rstd = rsqrtf(warp_sum(sq) * per + a.eps);
+  for (int o = 16; o; o >>= 1)
 #pragma unroll
-  for (int i = 0; i < 2 * P; i++) v.x[i / P][i % P] = v.x[i / P][i % P] * rstd * (w.x[i / P][i % P] + a.offset) + bias.x[i / P][i % P];
+    for (int h = 0; h < N; h++) sq[h] += __shfl_xor_sync(~0u, sq[h], o);
+#pragma unroll
+  for (int h = 0; h < N; h++) {
+    const HeadNorm &n = h ? b : a;
+    if (!n.w) continue;
+    float rstd = rsqrtf(sq[h] * per + n.eps);
+#pragma unroll
+    for (int i = 0; i < 2 * P; i++) v[h].x[i / P][i % P] = v[h].x[i / P][i % P] * rstd * (w[h > 0].x[i / P][i % P] + n.offset) + bias[h > 0].x[i / P][i % P];
+  }
 }
 
 template <int P> __device__ __forceinline__ void turn_head(Pairs<P> &v, const float (&sn)[P], const float (&cs)[P]) {
@@ -94,31 +112,31 @@ template <int D> __device__ __forceinline__ void heads(STAMP, const int *bind, D
   auto at_row = [&](int h) { return h >= heads ? ((u64)t * kv_heads + h - heads) * D : ((u64)t * heads + h) * D; };
   grid_wait();
   int end = min(all, (int)(blockIdx.y + 1) * per);
-  Pairs<P> v, next;
+  Pairs<P> v[1], next;
   for (int h = blockIdx.y * per; h < end; h++) {
     bool key = h >= heads;
     if (h == blockIdx.y * per) next = pairs_of<P>(key ? k : q, at_row(h), at, D / 2);
-    v = next;
+    v[0] = next;
     if (h + 1 < end) next = pairs_of<P>(h + 1 >= heads ? k : q, at_row(h + 1), at, D / 2);
     HeadNorm a = qn;
     if (key) a = kn;
-    Pairs<P> w = {}, bias = {};
-    if (a.w) w = pairs_of<P>({a.w, 0}, 0, at, D / 2);
-    if (a.bias) bias = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
-    norm_head(v, a, w, bias, at, D / 2, 1.0f / D);
-    turn_head(v, sn, cs);
+    Pairs<P> w[2] = {}, bias[2] = {};
+    if (a.w) w[0] = pairs_of<P>({a.w, 0}, 0, at, D / 2);
+    if (a.bias) bias[0] = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
+    norm_heads(v, a, a, w, bias, at, D / 2, 1.0f / D);
+    turn_head(v[0], sn, cs);
     u64 row = at_row(h);
     Out y = key ? ky : qy;
 #pragma unroll
     for (int s = 0; s < 2; s++) {
       u64 o = row + at + s * (D / 2);
       if (P == 4) {
-        if (y.f) *(float4 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P], v.x[s][2 % P], v.x[s][3 % P]};
-        if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(v.x[s][0], v.x[s][1 % P]), bf16_pair(v.x[s][2 % P], v.x[s][3 % P])};
+        if (y.f) *(float4 *)(y.f + o) = {v[0].x[s][0], v[0].x[s][1 % P], v[0].x[s][2 % P], v[0].x[s][3 % P]};
+        if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(v[0].x[s][0], v[0].x[s][1 % P]), bf16_pair(v[0].x[s][2 % P], v[0].x[s][3 % P])};
       } else if (P == 2) {
-        if (y.f) *(float2 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P]};
-        if (y.h) *(u32 *)(y.h + o) = bf16_pair(v.x[s][0], v.x[s][1 % P]);
-      } else put(y, o, v.x[s][0]);
+        if (y.f) *(float2 *)(y.f + o) = {v[0].x[s][0], v[0].x[s][1 % P]};
+        if (y.h) *(u32 *)(y.h + o) = bf16_pair(v[0].x[s][0], v[0].x[s][1 % P]);
+      } else put(y, o, v[0].x[s][0]);
     }
   }
 }
@@ -144,17 +162,17 @@ KERNEL __launch_bounds__(256, 2) k_attention_heads(STAMP, const int *bind, Dim r
   }
   // Keys behind the last row are that row; no query sees them.
   u64 kv = h / (a.heads / a.kv_heads), t[3] = {(u64)i, (u64)min(warp, total - 1), (u64)min(warp + 8, total - 1)};
-  Pairs<4> qw = {}, qb = {}, kw = {}, kb = {}, x[3], y[2];
+  Pairs<4> w[2] = {}, bias[2] = {}, x[3], y[2]; // queries, then keys
   float sn[3][4], cs[3][4], slope = a.alibi ? alibi_slope(a, h) : 0, per = 1.0f / d;
   double freqs[4];
   int pos[3];
   frequencies(r, at, freqs);
 #pragma unroll
   for (int e = 0; e < 3; e++) pos[e] = r.freqs ? r.pos[t[e]] : 0;
-  if (qn.w) qw = pairs_of<4>({qn.w, 0}, 0, at, half);
-  if (kn.w) kw = pairs_of<4>({kn.w, 0}, 0, at, half);
-  if (qn.bias) qb = pairs_of<4>({qn.bias, 0}, 0, at, half);
-  if (kn.bias) kb = pairs_of<4>({kn.bias, 0}, 0, at, half);
+  if (qn.w) w[0] = pairs_of<4>({qn.w, 0}, 0, at, half);
+  if (kn.w) w[1] = pairs_of<4>({kn.w, 0}, 0, at, half);
+  if (qn.bias) bias[0] = pairs_of<4>({qn.bias, 0}, 0, at, half);
+  if (kn.bias) bias[1] = pairs_of<4>({kn.bias, 0}, 0, at, half);
   int s = sequence_of_warp(start, ns, i), q0 = start[s], q1 = start[s + 1], lo = 0, hi = 0;
   if (i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
 #pragma unroll
@@ -165,11 +183,9 @@ KERNEL __launch_bounds__(256, 2) k_attention_heads(STAMP, const int *bind, Dim r
     x[e] = pairs_of<4>(e ? k : q, e ? (t[e] * a.kv_heads + kv) * d : (t[e] * a.heads + h) * d, at, half);
     if (e) y[e - 1] = pairs_of<4>(v, (t[e] * a.kv_heads + kv) * d, at, half);
   }
+  norm_heads(x, qn, kn, w, bias, at, half, per);
 #pragma unroll
-  for (int e = 0; e < 3; e++) {
-    norm_head(x[e], e ? kn : qn, e ? kw : qw, e ? kb : qb, at, half, per);
-    turn_head(x[e], sn[e], cs[e]);
-  }
+  for (int e = 0; e < 3; e++) turn_head(x[e], sn[e], cs[e]);
   float dot[2] = {};
 #pragma unroll
   for (int e = 0; e < 2; e++) {
@@ -191,11 +207,11 @@ KERNEL __launch_bounds__(256, 2) k_attention_heads(STAMP, const int *bind, Dim r
   for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
   if (lse && threadIdx.x == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
   p = sum > 0 ? p / sum : 0;
-  float w[2] = {__shfl_sync(~0u, p, warp), __shfl_sync(~0u, p, warp + 8)};
+  float p0 = __shfl_sync(~0u, p, warp), p1 = __shfl_sync(~0u, p, warp + 8);
 #pragma unroll
   for (int e = 0; e < 2; e++) {
     const float *f = y[0].x[e], *g = y[1].x[e];
-    *(float4 *)&sums[warp][e * 128 + at] = {w[0] * f[0] + w[1] * g[0], w[0] * f[1] + w[1] * g[1], w[0] * f[2] + w[1] * g[2], w[0] * f[3] + w[1] * g[3]};
+    *(float4 *)&sums[warp][e * 128 + at] = {p0 * f[0] + p1 * g[0], p0 * f[1] + p1 * g[1], p0 * f[2] + p1 * g[2], p0 * f[3] + p1 * g[3]};
   }
   __syncthreads();
   int c = threadIdx.x % 128;
