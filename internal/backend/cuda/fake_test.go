@@ -293,5 +293,5 @@ func (f *fake) tensorMap(at address, rows, cols, box int) (tensorMap, error) {
 	return tensorMap{uint64(at), uint64(rows), uint64(cols), uint64(box)}, nil
 }
 
-func (f *fake) setShared(function, int) error { return nil }
-func (f *fake) preferShared(function) error   { return nil }
+func (f *fake) setShared(function, int) error    { return nil }
+func (f *fake) preferShared(function, int) error { return nil }

@@ -142,6 +142,13 @@ func fewTiles(p *device.Products) (tiles int) {
 	return tiles
 }
 
+// fewKernels follow each other in layers of few rows. They ask for the same division into
+// cache and shared memory, 64 KB of 228 on an H200: a multiprocessor changes it only when
+// it is empty, and they start beside each other.
+var fewKernels = []string{"k_norm_row", "k_few16_bf16_held", "k_few16_glu_bf16_held", "k_attention_heads"}
+
+const fewShared = 28 // percent
+
 // heldWarps is the number of warps that a block of held.cu has at most.
 const heldWarps = 12
 
