@@ -240,7 +240,7 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before *graph.Node)
 		if size > mostOfAWarp/2 {
 			kernel = "k_norm_warp_long"
 		}
-	case size <= mostOfARow && chunks <= b.be.drv.describe().Units:
+	case size <= mostOfARow && chunks <= b.be.drv.describe().Units && !b.Plan.Invariant:
 		kernel, grid, block = "k_norm_row", [3]int{chunks, 1, 1}, (size/4+31)/32*32
 	default:
 		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
