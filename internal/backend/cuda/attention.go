@@ -95,7 +95,7 @@ func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope
 		return
 	}
 	if few && a.HeadDim%8 == 0 && rel == 0 && !n.DropsWeights() {
-		b.launch("k_attention_heads", [3]int{a.Heads, (b.Most(q) + 7) / 8, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
+		b.launch("k_attention_heads", [3]int{a.Heads, b.Most(q), 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
 		return
 	}
 	flashes := !few && b.be.flashes(n, lse != 0)

@@ -133,21 +133,57 @@ func columns(p *device.Products) ([device.MostParts]int, int) {
 	return each3(len(p.Nodes), p.Cols), len(p.Nodes)
 }
 
+// fewTiles is the number of blocks of few: one per 8 columns, or per 8 of a gate and 8 of
+// what it gates.
+func fewTiles(p *device.Products) (tiles int) {
+	for i := range p.Out {
+		tiles += (p.Cols(i) + 7) / 8
+	}
+	return tiles
+}
+
+// fewKernels follow each other in layers of few rows. They ask for the same division into
+// cache and shared memory, 64 KB of 228 on an H200: a multiprocessor changes it only when
+// it is empty, and they start beside each other.
+var fewKernels = []string{"k_norm_row", "k_few16_bf16_held", "k_few16_glu_bf16_held", "k_attention_heads"}
+
+const fewShared = 28 // percent
+
+// heldWarps is the number of warps that a block of held.cu has at most.
+const heldWarps = 12
+
+// held is the number of warps with which a block of held.cu requests all of x at once,
+// or 0 if k is too large or matrices are not bf16.
+func (b *binder) held(p *device.Products) (warps int) {
+	most := 3 // rounds of a warp, each of 32 values of k
+	if p.Gated {
+		most = 2
+	}
+	parts := (p.K + 31) / 32
+	rounds := (parts + heldWarps - 1) / heldWarps
+	if rounds > most || b.name(p) != "bf16" {
+		return 0
+	}
+	return (parts + rounds - 1) / rounds
+}
+
 // few is up to 16 rows in f32: 8 columns per block, whose warps share k.
 func (b *binder) few(p *device.Products) {
 	n, parts := columns(p)
-	kernel, tiles := "k_few16_", 0
-	for i := range parts {
-		tiles += (n[i] + 7) / 8
-	}
+	kernel := "k_few16_"
 	if p.Gated {
-		kernel, tiles = "k_few16_glu_", (n[0]+7)/8
+		kernel = "k_few16_glu_"
 	}
-	warps := 1
-	for warps < 16 && p.K/(32*warps) >= 3 {
-		warps *= 2
+	kernel += b.name(p)
+	warps := b.held(p)
+	if warps > 0 {
+		kernel += "_held"
+	} else {
+		for warps = 1; warps < 16 && p.K/(32*warps) >= 3; {
+			warps *= 2
+		}
 	}
-	b.launch(kernel+b.name(p), [3]int{tiles, 1, 1}, 32*warps, b.Value(p.X),
+	b.launch(kernel, [3]int{fewTiles(p), 1, 1}, 32*warps, b.Value(p.X),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
 		each3(len(p.Out), func(i int) address { return b.Value(p.Out[i]) }),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
