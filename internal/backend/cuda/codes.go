@@ -17,6 +17,9 @@ var codeTiles = map[tensor.DType]codeTile{
 const (
 	codeWarps = 8 // CODE_WARPS
 	codePairs = 8 // of a tile
+	// manyPairs of a multiprocessor keep two of a kernel's blocks busy there. With fewer,
+	// a second block only keeps out the next kernel's.
+	manyPairs = 4 * codePairs
 )
 
 // coded is how a single row of k values is multiplied with pairs of rows of codes.
@@ -24,7 +27,7 @@ func (b *binder) coded(t codeTile, k, pairs int) (stream, bool) {
 	parts := (k + t.values - 1) / t.values
 	s := stream{kernel: "k_codes_", warps: codeWarps, split: min(parts, codeWarps)}
 	per := 1
-	if pairs > codePairs*(codeWarps/s.split)*b.be.drv.describe().Units { // tiles would wait for each other
+	if pairs > manyPairs*b.be.drv.describe().Units {
 		per = 2
 	}
 	most := b.share(&s, pairs, per)

@@ -10,7 +10,7 @@ var imageHashes = map[string]string{
 	"sm_80.cubin":    "b7c9693f87d914ae8717ee839d9cbe54f5cfc762f9a4bbac894aeecee0223a60",
 	"sm_86.cubin":    "2d45c645702618bab6df3ce827b9cc19f90f4e462dbf0dbd3bf4b29819e2a69e",
 	"sm_89.cubin":    "5f207a72107e48749d684643653ad02e57f5e041e2fce85a9111a929e10321d1",
-	"sm_90a.cubin":   "eedde9d51ccfd090bf0f562e1398a2b9c3c549ece2a8924b479c621a4d999202",
+	"sm_90a.cubin":   "97e09c854e319518e41b1664424092d188d0b6343a5383264579ce1148885918",
 }
 
 // kernelNames are the kernels of each image.

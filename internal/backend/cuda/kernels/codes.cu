@@ -304,7 +304,7 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
 }
 
 #define ONE_CODES(name, TYPE) \
-  KERNEL __launch_bounds__(256, 2) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
+  KERNEL __launch_bounds__(256, 3) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
 ONE_CODES(q8_0, Q8_0)
 ONE_CODES(q4_0, Q4_0)
 ONE_CODES(q4_1, Q4_1)

@@ -465,5 +465,5 @@ __device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const 
 
 #define ATTEND_ROW(D, BLOCKS) \
   KERNEL __launch_bounds__(512, BLOCKS) k_attend_row_##D(STAMP, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(stamp_, a, out, q, k, v, kv_len, table, block, early); }
-ATTEND_ROW(64, 1)
+ATTEND_ROW(64, 2)
 ATTEND_ROW(128, 1)
