@@ -115,6 +115,10 @@ func (f *planFold) recycle(r *Run) {
 func (f *planFold) settle(r *Run) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if r.Timing != nil {
+		r.Timing.Times(r)
+		r.Timing = nil // the run may be kept for longer than its device
+	}
 	if err := r.check(&f.plan, f.spans); err != nil {
 		if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
 			f.recycle(r)

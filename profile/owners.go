@@ -278,6 +278,7 @@ func (f *planFold) eachSlot(each func(mem []int64)) {
 			each(l.End)
 		}
 		each(words(r.Costs))
+		each(r.Stamps[:cap(r.Stamps)])
 	}
 	for r := f.free; r != nil; r = r.next {
 		slot(r)

@@ -172,6 +172,24 @@ func (h PlanHandle) Release(run *Run) error {
 	return h.fold.rec.settle(h.fold)
 }
 
+// Fold folds the runs that were released so far, unless somebody else does. Callers are
+// those who have just begun a run on a device and would wait for it: the time is no part
+// of the recorder's own. The error is as that of Release.
+func (h PlanHandle) Fold() error {
+	if h.fold == nil || h.fold.rec.meter != nil { // allocations would count as those of the run
+		return nil
+	}
+	r := h.fold.rec
+	if !r.folding.TryLock() {
+		return nil
+	}
+	defer r.folding.Unlock()
+	folded := r.folded
+	err := r.foldReleased(h.fold)
+	r.folded = folded
+	return err
+}
+
 // ProbeDue reports whether the recorder wants a sample of a ceiling, now that a run
 // has ended ([Recorder.TakeProbe]).
 func (h PlanHandle) ProbeDue() bool { return h.fold != nil && h.fold.released.probe.Load() }
@@ -182,6 +200,7 @@ func (h PlanHandle) Discard(run *Run) {
 	if h.fold == nil || run == nil {
 		return
 	}
+	run.Timing = nil
 	h.fold.mu.Lock()
 	h.fold.recycle(run)
 	h.fold.mu.Unlock()

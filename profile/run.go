@@ -55,11 +55,20 @@ type Run struct {
 	stepHeap []HeapCount // [step]
 	burn     []int64     // [step], time of canaries; nil unless asked for
 
-	_ [320 - 36*8]byte
+	// Timing, where not nil, is asked for the stamps of a device's lanes before the run is
+	// folded. Stamps are for it: readings of the device's clock.
+	Timing Timing
+	Stamps []int64
+
+	_ [384 - 41*8]byte
 }
 
 // Costing computes the Costs of a run from its sizes and Inputs.
 type Costing interface{ Costs(run *Run) }
+
+// Timing computes the stamps of a device's lanes from readings of its clock. The next run
+// of the device need not wait for it.
+type Timing interface{ Times(run *Run) }
 
 // LaneSlots is what one lane stamps. All readings are of [Now]; 0 means not
 // stamped. The slots of two lanes never share a pair of cache lines.

@@ -283,9 +283,9 @@ func (p *part) viewOf(run *profile.Run) *profile.Run {
 	if run == nil {
 		return nil
 	}
-	lanes := p.view.Lanes
+	lanes, stamps := p.view.Lanes, p.view.Stamps
 	p.view = *run
-	p.view.Lanes = lanes
+	p.view.Lanes, p.view.Stamps = lanes, stamps[:0]
 	for i := range lanes {
 		l := &lanes[i]
 		clear(l.Arrive)
@@ -298,6 +298,9 @@ func (p *part) viewOf(run *profile.Run) *profile.Run {
 
 // stamp copies the part's stamps into the run.
 func (p *part) stamp(run *profile.Run) {
+	if p.view.Timing != nil {
+		p.view.Timing.Times(&p.view)
+	}
 	for i := range p.view.Lanes {
 		from, to := &p.view.Lanes[i], &run.Lanes[i]
 		copySteps := func(to, from []int64) {

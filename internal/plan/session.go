@@ -17,6 +17,7 @@ import (
 // the first slot.
 type Session struct {
 	prog    *Program
+	backend Caps // of the program's: making them takes a while
 	ws      *WeightSet
 	weights *boundWeights
 	mem     Memory // but for IO, which slots have
@@ -67,7 +68,7 @@ func newSession(ctx context.Context, s *Session, o BindOptions) (*Session, error
 
 func (s *Session) open(ctx context.Context, o BindOptions) error {
 	var err error
-	o.Program = s.prog.Name
+	o.Program, s.backend = s.prog.Name, s.prog.Backend.Caps()
 	_, end := profile.Scope(ctx, "pack weights")
 	s.weights, err = s.ws.bind(ctx, s.prog)
 	if end(); err != nil {
@@ -93,7 +94,7 @@ func (s *Session) open(ctx context.Context, o BindOptions) error {
 	}
 	s.mem.Arenas[State] = s.state.arena
 	slots := max(1, o.Slots)
-	if !s.prog.Backend.Caps().Async || s.prog.OnHost() { // steps of the host are between those of one run
+	if !s.backend.Async || s.prog.OnHost() { // steps of the host are between those of one run
 		slots = 1
 	}
 	end()

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type Slot struct {
 	bind    tensor.Bind
 	run     *profile.Run
 	plan    *recorded // of run
+	folded  error     // what folding met since the run began
 	ran     [2]int64  // start and end of the last run, where it was recorded
 }
 
@@ -57,7 +59,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		return errors.New("plan: a run is already in flight, wait for it first")
 	}
 	s := sl.sess
-	sl.bind, sl.run, sl.ran = b, nil, [2]int64{}
+	sl.bind, sl.run, sl.folded, sl.ran = b, nil, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
 	end := s.end
 	s.least, s.end = 0, whole
@@ -86,6 +88,9 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		return err
 	}
 	sl.running, sl.last = k, k
+	if sl.run != nil && s.backend.Async {
+		sl.folded = sl.plan.handle.Fold() // the device is at work meanwhile
+	}
 	return nil
 }
 
@@ -106,9 +111,9 @@ func (sl *Slot) Wait() error {
 		c := sl.plan.costs
 		sl.run.Costing, sl.run.Inputs = c, c.take(sl.bind, sl.run.Inputs)
 		sl.sess.recorded = true
-		err := sl.plan.handle.Release(sl.run)
+		err := cmp.Or(sl.folded, sl.plan.handle.Release(sl.run))
 		if c := sl.sess.counter; c != nil {
-			sl.sess.rec.CountMemory(sl.sess.prog.Backend.Caps().Name, c.Allocations(), sl.sess.look)
+			sl.sess.rec.CountMemory(sl.sess.backend.Name, c.Allocations(), sl.sess.look)
 		}
 		if sl.plan.handle.ProbeDue() {
 			if p, ok := sl.execs[k].(Prober); ok {

@@ -212,7 +212,7 @@ type Memory struct {
 // Memory asks the driver.
 func (b *Backend) Memory() (m Memory, err error) {
 	err = b.do(func() (err error) {
-		m.Allocations = b.memory.allocations
+		m.Allocations = b.Allocations()
 		m.Free, m.Total, err = b.drv.memory()
 		return err
 	})

@@ -6,11 +6,7 @@ import (
 )
 
 // Allocations is how often the driver was asked for memory of the card.
-func (b *Backend) Allocations() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.memory.allocations
-}
+func (b *Backend) Allocations() int { return int(b.memory.allocations.Load()) }
 
 // MemoryCounts is what the pool of the card's memory has.
 func (b *Backend) MemoryCounts() plan.MemoryCounts {

@@ -106,7 +106,7 @@ func TestPoolKeepsMemory(t *testing.T) {
 		p.Give(a)
 		p.Give(b)
 	}
-	if f.allocs != 2 || m.allocations != 2 {
+	if f.allocs != 2 || m.allocations.Load() != 2 {
 		t.Errorf("%d allocations, expected 2", f.allocs)
 	}
 	f.room = f.used + 4096

@@ -135,7 +135,7 @@ func (e *exec) prepare(b tensor.Bind) (bytes int64) {
 }
 
 // Wait returns when the outputs are in host memory.
-func (e *exec) Wait() error { return e.lanes.Wait(e.await, e.fold) }
+func (e *exec) Wait() error { return e.lanes.Wait(e.await, e.keep) }
 
 // await waits for the end of the run, not for runs behind it.
 func (e *exec) await() (err error) {
@@ -156,36 +156,39 @@ func (e *exec) await() (err error) {
 	return e.be.await(e.be.drv.sync)
 }
 
-// fold puts the card's stamps into the lane of the stream. Until the first one the
-// stream waits: for the launch, and for runs before this one.
-func (e *exec) fold(end int64) error {
+// keep copies the card's stamps before the next run overwrites them: the last one is the
+// end of the last block that carried results. Times are computed when nobody waits.
+func (e *exec) keep(int64) error {
+	run, _ := e.lanes.Run()
+	n := stamps(e.lanes.Plan)
+	clocks := unsafe.Slice((*int64)(unsafe.Pointer(&e.host[stampsAt])), n+e.ends)
+	run.Timing, run.Stamps = e, append(run.Stamps[:0], clocks[:n]...)
+	run.Stamps = append(run.Stamps, slices.Max(clocks[n:])) // some values have fewer blocks, whose ends are 0
+	return nil
+}
+
+// Times puts the card's stamps into the lane of the stream. Until the first one the
+// stream waits: for the launch, and for runs before this one. The plan may be closed.
+func (e *exec) Times(run *profile.Run) {
 	const stream = 1
-	_, started := e.lanes.Run()
+	started, end := e.lanes.HostTimes(run)
 	n := len(e.lanes.Plan.Steps)
-	clock := func(i int) int64 { return int64(binary.LittleEndian.Uint64(e.host[stampsAt+8*i:])) }
-	stamp := func(i int) int64 {
-		if i == n+2 { // the last block that carried results: some values have fewer blocks
-			last := clock(i)
-			for k := range e.ends {
-				last = max(last, clock(i+k))
-			}
-			return last
-		}
+	shift := e.be.clock.Align(run.Stamps[n+2], end)
+	at := func(i int) int64 {
 		for i > 0 && i <= n && e.begins[i-1] == e.begins[i] {
 			i++ // a step without kernels ends where it begins
 		}
-		return clock(i)
+		return max(run.Stamps[i]+shift, started)
 	}
-	shift := e.be.clock.Align(stamp(n+2), end)
-	at := func(i int) int64 { return max(stamp(i)+shift, started) }
-	e.lanes.Span(stream, started, at(n+2))
-	set := func(step, from int) { e.lanes.Set(stream, step, at(from), at(from), at(from+1)) }
-	e.lanes.Set(stream, n+device.StepIn, started, at(0), at(1))
+	device.Span(run, stream, started, at(n+2))
+	begin := at(1)
+	device.Set(run, stream, n+device.StepIn, started, at(0), begin)
 	for i := range n {
-		set(i, i+1)
+		next := at(i + 2)
+		device.Set(run, stream, i, begin, begin, next)
+		begin = next
 	}
-	set(n+device.StepOut, n+1)
-	return nil
+	device.Set(run, stream, n+device.StepOut, begin, begin, at(n+2))
 }
 
 // Close gives the plan's memory back.

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 
 	"hotpath/internal/backend/device"
 )
@@ -13,7 +14,7 @@ type address = device.Address
 // memory gives blocks of the card in classes of powers of two, each from the driver.
 type memory struct {
 	drv         driver
-	allocations int // calls of the driver
+	allocations atomic.Int64 // calls of the driver
 }
 
 // Size is the size of a block for so many bytes. Above a gigabyte it is a
@@ -29,7 +30,7 @@ func (*memory) Size(bytes int64) int64 {
 func (m *memory) Get(bytes int64) (address, error) {
 	a, err := m.drv.alloc(bytes)
 	if err == nil {
-		m.allocations++
+		m.allocations.Add(1)
 	}
 	return a, err
 }

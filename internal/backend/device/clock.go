@@ -7,7 +7,7 @@ import "sync"
 type Clock struct {
 	mu    sync.Mutex
 	shift int64
-	at    int64 // host time of the last run; 0: none
+	at    int64 // host time of the latest run; 0: none
 }
 
 // drift is how many nanoseconds a clock may lose against the other per nanosecond:
@@ -22,6 +22,6 @@ func (c *Clock) Align(device, host int64) int64 {
 	if c.at != 0 {
 		shift = min(shift, c.shift+int64(drift*float64(max(host-c.at, 0))))
 	}
-	c.shift, c.at = shift, host
+	c.shift, c.at = shift, max(c.at, host) // runs of two recorders may come in any order
 	return shift
 }

@@ -65,7 +65,7 @@ func (l *Lanes) Launched() {
 }
 
 // Wait waits for the run in flight, and has fold put the device's times into its
-// lanes: end is when the host saw the end.
+// lanes, or keep what they are computed from: end is when the host saw the end.
 func (l *Lanes) Wait(wait func() error, fold func(end int64) error) error {
 	if l.run == nil {
 		return wait()
@@ -84,18 +84,24 @@ func (l *Lanes) Wait(wait func() error, fold func(end int64) error) error {
 	return err
 }
 
+// HostTimes are when a run that was waited for began, and when the host saw its end.
+func (l *Lanes) HostTimes(run *profile.Run) (started, end int64) {
+	host, n := &run.Lanes[0], len(l.Plan.Steps)
+	return host.Begin[n+StepLaunch], host.End[n+StepSync]
+}
+
 // Set puts a step into a lane of the device.
-func (l *Lanes) Set(lane, step int, arrive, begin, end int64) {
-	to := &l.run.Lanes[lane]
+func Set(run *profile.Run, lane, step int, arrive, begin, end int64) {
+	to := &run.Lanes[lane]
 	to.Arrive[step], to.Begin[step], to.End[step] = arrive, begin, end
 }
 
 // Span is when a lane of the device entered and left the run.
-func (l *Lanes) Span(lane int, wake, done int64) {
-	to := &l.run.Lanes[lane]
+func Span(run *profile.Run, lane int, wake, done int64) {
+	to := &run.Lanes[lane]
 	to.Wake, to.Done, to.Absent = wake, done, false
 }
 
 // Absent says that a lane of the device has no part in the run, until Span says
 // otherwise.
-func (l *Lanes) Absent(lane int) { l.run.Lanes[lane].Absent = true }
+func Absent(run *profile.Run, lane int) { run.Lanes[lane].Absent = true }

@@ -208,16 +208,16 @@ const (
 // fold puts the device's times into the lanes. Between commands a queue waits: for
 // the host, for another queue, or for the device to begin.
 func (e *exec) fold(end int64) error {
-	_, started := e.lanes.Run()
+	run, started := e.lanes.Run()
 	n := len(e.lanes.Plan.Steps)
 	in, out := laneQueue, laneQueue
 	if e.apart {
 		in, out = laneIn, laneOut
-		e.lanes.Absent(laneIn)
-		e.lanes.Absent(laneOut)
+		device.Absent(run, laneIn)
+		device.Absent(run, laneOut)
 	}
 	if len(e.events) == 0 {
-		e.lanes.Span(laneQueue, started, end)
+		device.Span(run, laneQueue, started, end)
 		return nil
 	}
 	_, last, err := e.be.drv.times(e.events[len(e.events)-1])
@@ -237,9 +237,9 @@ func (e *exec) fold(end int64) error {
 		_, done, err := e.be.drv.times(e.events[to-1])
 		begin = max(begin+shift, before[lane])
 		done = max(done+shift, begin)
-		e.lanes.Set(lane, step, before[lane], begin, done)
+		device.Set(run, lane, step, before[lane], begin, done)
 		if before[lane] = done; lane != laneQueue {
-			e.lanes.Span(lane, started, done)
+			device.Span(run, lane, started, done)
 		}
 		return err
 	}
@@ -250,7 +250,7 @@ func (e *exec) fold(end int64) error {
 	errs = append(errs, set(out, n+device.StepOut, e.marks[n], len(e.events)))
 	// The queue has left the run before the host sees the end, and before outputs
 	// travel in a queue of their own.
-	e.lanes.Span(laneQueue, started, before[laneQueue])
+	device.Span(run, laneQueue, started, before[laneQueue])
 	return firstOf(errs...)
 }
 
