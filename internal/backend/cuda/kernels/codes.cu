@@ -59,16 +59,33 @@ __device__ __forceinline__ void put_codes(const RowCodes &x, int k, int i, const
   if (i % 32 == 0) x.unit[(u32)i / 32] = most * (1 / range);
 }
 
+// Codes have a unit per block, so the factor of an RMS norm can be multiplied in later:
+// then nobody waits for it.
+__device__ __forceinline__ bool factor_later(const One &p) { return p.norm == 1 && !p.nb; }
+
 // x + add, normed where there is a norm, as codes. Gains lie in shared memory where
 // there was room for them: they came by the asynchronous copies before the last PENDING.
-template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const One &p, const float *gains, const RowCodes &x) {
+// Where the factor comes later, squares gets each warp's sum of squares.
+template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const One &p, const float *gains, const RowCodes &x, float *squares) {
   constexpr int THREADS = 32 * CODE_WARPS, PER = 2048 / THREADS;
 #pragma unroll 1
   for (int first = 0; first < p.k; first += 8192) {
     float4 v[PER];
     if (p.early && first == 0) grid_wait();
     row_of<THREADS, 2, true>(v, p, first);
-    float rstd = p.norm ? centred<THREADS, true>(v, p) : 1;
+    float rstd = 1;
+    if (factor_later(p)) {
+      float sq = 0;
+#pragma unroll
+      for (int e = 0; e < PER; e++) {
+        int i = four_at<THREADS, true>(threadIdx.x, e);
+        if (i >= p.k) break;
+        if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
+        sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+      }
+      sq = warp_sum(sq);
+      if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = sq;
+    } else if (p.norm) rstd = centred<THREADS, true>(v, p);
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); // a thread reads what it copied
 #pragma unroll
     for (int e = 0; e < PER; e += 2) {
@@ -92,7 +109,7 @@ template <int TYPE> struct LanePart {
   int sum[S::SETS];
   u32 live; // bits: the set's block of the lane is within k
 
-  __device__ __forceinline__ void take(const RowCodes &x, int part, int blocks) {
+  __device__ __forceinline__ void take(const RowCodes &x, int part, int blocks, float factor) {
     int lane = threadIdx.x % 32, t = lane % 4;
     live = 0;
 #pragma unroll
@@ -100,13 +117,13 @@ template <int TYPE> struct LanePart {
       int set = part * S::SETS + s;
       if (TYPE == Q6_K) {
         word[s][0] = x.words[(2 * set + lane / 16) * 16 + lane / 4 % 2 * 8 + lane / 8 % 2 * 4 + t];
-        unit[s] = x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
+        unit[s] = factor * x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
         live |= 1u << s;
       } else {
         const u32 *w = x.words + (4 * set + lane / 8) * 16 + lane / 4 % 2 * 8 + t;
         word[s][0] = w[0], word[s][1 % (sizeof(word[s]) / 4)] = w[4];
         int2 u = ((const int2 *)x.sum)[4 * set + t];
-        unit[s] = x.unit[4 * set + t], sum[s] = u.x + u.y;
+        unit[s] = factor * x.unit[4 * set + t], sum[s] = u.x + u.y;
         live |= (u32)(4 * set + t < blocks) << s;
       }
     }
@@ -266,16 +283,24 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
   };
   asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
   unpack(); // while the kernels before this one run
-  row_codes<S::STAGES - 2>(stamp_, p, gains, x);
+  __shared__ float squares[CODE_WARPS];
+  row_codes<S::STAGES - 2>(stamp_, p, gains, x, squares);
   __syncthreads();
   fetch();
+  float factor = 1;
+  if (factor_later(p)) {
+    float sq = 0;
+#pragma unroll
+    for (int w = 0; w < CODE_WARPS; w++) sq += squares[w];
+    factor = 1 / sqrtf(sq / p.k + p.eps);
+  }
 
   LanePart<TYPE> mult;
-  mult.take(x, share, blocks);
+  mult.take(x, share, blocks, factor);
   float acc[2] = {0, 0};
 #pragma unroll 1
   while (at < tiles) {
-    if (parts > p.split) mult.take(x, now, blocks);
+    if (parts > p.split) mult.take(x, now, blocks, factor);
 #pragma unroll
     for (int s = 0; s < S::SETS; s++) {
       int sum[4] = {0, 0, 0, 0};
@@ -304,7 +329,7 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
 }
 
 #define ONE_CODES(name, TYPE) \
-  KERNEL __launch_bounds__(256, 3) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
+  KERNEL __launch_bounds__(256, 2) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
 ONE_CODES(q8_0, Q8_0)
 ONE_CODES(q4_0, Q4_0)
 ONE_CODES(q4_1, Q4_1)
