@@ -95,7 +95,7 @@ func (b *binder) attention(n *graph.Node, qkv [3]in, qNorm, kNorm headNorm, rope
 		return
 	}
 	if few && a.HeadDim%8 == 0 && rel == 0 && !n.DropsWeights() {
-		b.launch("k_attention_heads", [3]int{a.Heads, (b.Most(q) + 7) / 8, 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
+		b.launch("k_attention_heads", [3]int{a.Heads, b.Most(q), 1}, 256, b.sizes, q.Shape.Outer, seqs, a, b.Value(n.Out[0]), lse, qkv[0], qkv[1], qkv[2], starts, qNorm, kNorm, rope)
 		return
 	}
 	flashes := !few && b.be.flashes(n, lse != 0)
@@ -133,7 +133,7 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v}, cache...)
 	switch {
 	case b.Most(q) == device.OneRow && !b.Plan.Invariant && n.In[1].DType == tensor.F16 && (a.HeadDim == 64 || a.HeadDim == 128):
-		b.launch(attendRow(a.HeadDim), [3]int{1, a.Heads, 1}, 256, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v, b.Value(n.In[4]), b.Value(table), a.BlockSize, b.oneKey(n.In[1]))
+		b.launch(attendRow(a.HeadDim), [3]int{1, a.Heads, 1}, 512, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v, b.Value(n.In[4]), b.Value(table), a.BlockSize, b.oneKey(n.In[1]))
 	case b.Most(q) <= singleQueries && !b.Plan.Invariant:
 		b.launch("k_attend_one_"+kvType, [3]int{b.Most(q), a.Heads, 1}, 256, plain...)
 	case !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:

@@ -96,8 +96,13 @@ func newBackend(o Options, drv driver) (*Backend, error) {
 				}
 			}
 		}
-		for _, name := range append(streamKernels(), attendRow(64), attendRow(128), "k_several", tallKernels[0].name(), tallKernels[1].name()) {
-			if err := drv.preferShared(b.funcs[name]); err != nil {
+		for _, name := range append(streamKernels(), attendRow(64), attendRow(128), "k_several", "k_one_f16", "k_one_bf16", tallKernels[0].name(), tallKernels[1].name()) {
+			if err := drv.preferShared(b.funcs[name], 100); err != nil {
+				return fmt.Errorf("kernel %s: %w", name, err)
+			}
+		}
+		for _, name := range fewKernels {
+			if err := drv.preferShared(b.funcs[name], fewShared); err != nil {
 				return fmt.Errorf("kernel %s: %w", name, err)
 			}
 		}

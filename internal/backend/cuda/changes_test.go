@@ -224,13 +224,16 @@ func TestSingleRowsStream(t *testing.T) {
 		o    Options
 		k    int
 		want string
-	}{{Options{}, 512, "k_stream_"}, {Options{F32: true}, 512, "k_one_"}, {Options{OldCodes: true}, 512, "k_one_"}, {Options{}, 64, "k_one_"}, {Options{}, 1 << 16, "k_one_"}} {
+	}{{Options{}, 512, "k_"}, {Options{F32: true}, 512, "k_one_"}, {Options{OldCodes: true}, 512, "k_one_"}, {Options{}, 64, "k_one_"}, {Options{}, 1 << 16, "k_one_"}} {
 		for _, d := range []tensor.DType{tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
 			if c.k%d.Info().BlockLen != 0 {
 				continue
 			}
 			f := newFake()
 			bindOne(t, f, c.o, d, c.k)
+			if c.want == "k_" {
+				c.want = map[bool]string{true: "k_stream_", false: "k_codes_"}[d == tensor.BF16]
+			}
 			found := false
 			for _, launches := range f.lists {
 				for _, l := range launches {

@@ -40,9 +40,9 @@ type driver interface {
 	function(m module, name string) (function, error)
 	// setShared allows a kernel so much dynamic shared memory.
 	setShared(f function, bytes int) error
-	// preferShared makes shared memory of a multiprocessor's cache while a kernel runs.
-	// Kernels that differ in this never run on a multiprocessor at the same time.
-	preferShared(f function) error
+	// preferShared makes shared memory of a multiprocessor's cache while a kernel runs, a
+	// percentage of what can be. Kernels that differ in this never run on a multiprocessor at the same time.
+	preferShared(f function, percent int) error
 
 	// record makes a list of launches that can be replayed.
 	record(launches []launch) (list, error)

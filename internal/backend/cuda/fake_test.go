@@ -36,10 +36,11 @@ type fake struct {
 	clock    int64         // of the card
 	stamped  []string      // kernels of the last replay that wrote a stamp
 	slow     time.Duration // of each block that carries results
+	units    int           // multiprocessors
 }
 
 func newFake() *fake {
-	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}, events: map[event]int{}}
+	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}, events: map[event]int{}, units: 4}
 }
 
 func (f *fake) within(call string) {
@@ -55,7 +56,7 @@ func (f *fake) enter() error {
 
 func (f *fake) leave() { f.inside = false }
 func (f *fake) describe() description {
-	return description{Name: "fake", Driver: 13000, Capability: [2]int{9, 0}, Units: 4, Memory: 1 << 30}
+	return description{Name: "fake", Driver: 13000, Capability: [2]int{9, 0}, Units: f.units, Memory: 1 << 30}
 }
 func (f *fake) memory() (int64, int64, error) { return f.room - f.used, f.room, nil }
 
@@ -292,5 +293,5 @@ func (f *fake) tensorMap(at address, rows, cols, box int) (tensorMap, error) {
 	return tensorMap{uint64(at), uint64(rows), uint64(cols), uint64(box)}, nil
 }
 
-func (f *fake) setShared(function, int) error { return nil }
-func (f *fake) preferShared(function) error   { return nil }
+func (f *fake) setShared(function, int) error    { return nil }
+func (f *fake) preferShared(function, int) error { return nil }

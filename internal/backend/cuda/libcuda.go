@@ -247,10 +247,10 @@ func (d *libcuda) setShared(f function, bytes int) error {
 	return d.call("cuFuncSetAttribute", uintptr(f), maxDynamicShared, uintptr(bytes))
 }
 
-// preferShared asks for as much shared memory and as little cache as there is.
-func (d *libcuda) preferShared(f function) error {
-	const preferredCarveout, percent = 9, 100
-	return d.call("cuFuncSetAttribute", uintptr(f), preferredCarveout, percent)
+// preferShared asks for a share of the most shared memory that there is; the rest is cache.
+func (d *libcuda) preferShared(f function, percent int) error {
+	const preferredCarveout = 9
+	return d.call("cuFuncSetAttribute", uintptr(f), preferredCarveout, uintptr(percent))
 }
 
 // record captures launches on the stream as a graph.

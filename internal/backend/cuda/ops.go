@@ -204,28 +204,30 @@ func heldRows(nodes []*graph.Node) bool {
 	return true
 }
 
-// Longest chunks that a warp and a block of 256 threads hold in registers.
+// Longest chunks that a warp, a block with 4 values per thread and a block of 256 threads
+// hold in registers.
 const (
 	mostOfAWarp  = 32 * 32
+	mostOfARow   = 4 * 512
 	mostOfABlock = 32 * 256
 )
 
-func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0, headNorm{}) }
+func bindNorm(b *binder, n *graph.Node) { b.norm(n, b.reads(n.In[0]), in{}, 0, nil) }
 
 func bindAddNorm(b *binder, n *graph.Node) {
 	add := n.In[0].Node
-	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.Value(n.In[0]), headNorm{})
+	b.norm(n, b.reads(add.In[0]), b.reads(add.In[1]), b.Value(n.In[0]), nil)
 }
 
 func bindNormAddNorm(b *binder, n *graph.Node) {
 	add := n.In[0].Node
 	first := add.In[1].Node
-	b.norm(n, b.reads(first.In[0]), b.reads(add.In[0]), b.Value(n.In[0]), b.normOf(first))
+	b.norm(n, b.reads(first.In[0]), b.reads(add.In[0]), b.Value(n.In[0]), first)
 }
 
 // norm is the norm n of x, or of x + add, which is written to sum unless that is 0.
-// before is a norm of x itself; only rows that kernels hold have one.
-func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
+// before is a norm of x itself, or nil; only rows that kernels hold have one.
+func (b *binder) norm(n *graph.Node, x, add in, sum address, before *graph.Node) {
 	a, v := n.Attr.(graph.NormAttr), n.In[0]
 	width := n.In[1].Shape.Len(tensor.Bind{})
 	size := a.Size(width)
@@ -238,16 +240,24 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before headNorm) {
 		if size > mostOfAWarp/2 {
 			kernel = "k_norm_warp_long"
 		}
+	case size <= mostOfARow && chunks <= b.be.drv.describe().Units && !b.Plan.Invariant:
+		kernel, grid, block = "k_norm_row", [3]int{chunks, 1, 1}, (size/4+31)/32*32
 	default:
 		kernel, grid = "k_norm_block", [3]int{chunks, 1, 1}
 	}
 	operands := []any{b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.Value(n.In[1]), b.Value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset}
+	if kernel == "k_norm_row" {
+		operands = append(operands, fromFile(n) && (before == nil || fromFile(before)))
+	}
 	if kernel != "k_norm" {
-		operands = append(operands, before)
+		operands = append(operands, b.normOf(before))
 	}
 	b.launch(kernel, grid, block, operands...)
 }
+
+// fromFile reports whether no step writes the weight and the bias of a norm.
+func fromFile(n *graph.Node) bool { return isWeight(n.In[1]) && (n.In[2] == nil || isWeight(n.In[2])) }
 
 func bindPool(b *binder, n *graph.Node) {
 	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]

@@ -133,21 +133,57 @@ func columns(p *device.Products) ([device.MostParts]int, int) {
 	return each3(len(p.Nodes), p.Cols), len(p.Nodes)
 }
 
+// fewTiles is the number of blocks of few: one per 8 columns, or per 8 of a gate and 8 of
+// what it gates.
+func fewTiles(p *device.Products) (tiles int) {
+	for i := range p.Out {
+		tiles += (p.Cols(i) + 7) / 8
+	}
+	return tiles
+}
+
+// fewKernels follow each other in layers of few rows. They ask for the same division into
+// cache and shared memory, 64 KB of 228 on an H200: a multiprocessor changes it only when
+// it is empty, and they start beside each other.
+var fewKernels = []string{"k_norm_row", "k_few16_bf16_held", "k_few16_glu_bf16_held", "k_attention_heads"}
+
+const fewShared = 28 // percent
+
+// heldWarps is the number of warps that a block of held.cu has at most.
+const heldWarps = 12
+
+// held is the number of warps with which a block of held.cu requests all of x at once,
+// or 0 if k is too large or matrices are not bf16.
+func (b *binder) held(p *device.Products) (warps int) {
+	most := 3 // rounds of a warp, each of 32 values of k
+	if p.Gated {
+		most = 2
+	}
+	parts := (p.K + 31) / 32
+	rounds := (parts + heldWarps - 1) / heldWarps
+	if rounds > most || b.name(p) != "bf16" {
+		return 0
+	}
+	return (parts + rounds - 1) / rounds
+}
+
 // few is up to 16 rows in f32: 8 columns per block, whose warps share k.
 func (b *binder) few(p *device.Products) {
 	n, parts := columns(p)
-	kernel, tiles := "k_few16_", 0
-	for i := range parts {
-		tiles += (n[i] + 7) / 8
-	}
+	kernel := "k_few16_"
 	if p.Gated {
-		kernel, tiles = "k_few16_glu_", (n[0]+7)/8
+		kernel = "k_few16_glu_"
 	}
-	warps := 1
-	for warps < 16 && p.K/(32*warps) >= 3 {
-		warps *= 2
+	kernel += b.name(p)
+	warps := b.held(p)
+	if warps > 0 {
+		kernel += "_held"
+	} else {
+		for warps = 1; warps < 16 && p.K/(32*warps) >= 3; {
+			warps *= 2
+		}
 	}
-	b.launch(kernel+b.name(p), [3]int{tiles, 1, 1}, 32*warps, b.Value(p.X),
+	b.launch(kernel, [3]int{fewTiles(p), 1, 1}, 32*warps, b.Value(p.X),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
 		each3(len(p.Out), func(i int) address { return b.Value(p.Out[i]) }),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
@@ -216,7 +252,7 @@ func (b *binder) decode(kernel string, to address, w *graph.Value) {
 
 // oneArgs are the arguments of the kernels that take in their neighbours, as One in
 // one.cu.
-func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, split int) []any {
+func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []any {
 	n, parts := columns(p)
 	ends, slots, kv := b.RowEnds(p)
 	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
@@ -225,19 +261,20 @@ func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, split int) []a
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
 		each3(parts, func(i int) address { return ends[i].Cache }),
 		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
-		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, split, b.weights(p)}
+		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, b.weights(p),
+		s.groups, s.inverse, s.quota, s.rest}
 }
 
 // one is a single row, with the norm before it and what makes queries, keys and
 // values of it.
 func (b *binder) one(p *device.Products) {
 	pairs, norm := p.Pairs(), b.RowNorm(p)
-	launch := func(kernel string, blocks, threads, shared, split int) {
-		b.launch(kernel+b.name(p), [3]int{blocks, 1, 1}, threads, b.oneArgs(p, norm, split)...)
-		b.launches[len(b.launches)-1].shared = shared
+	launch := func(s stream) {
+		b.launch(s.kernel+b.name(p), [3]int{s.blocks, 1, 1}, 32*s.warps, b.oneArgs(p, norm, s)...)
+		b.launches[len(b.launches)-1].shared = s.shared
 	}
 	if s, ok := b.streamed(p, pairs, norm.Kind > 0); ok {
-		launch("k_stream_", s.blocks, 32*streamWarps, s.shared, s.split)
+		launch(s)
 		return
 	}
 	// Warps of a pair share k until every unit has 16 warps.
@@ -248,5 +285,5 @@ func (b *binder) one(p *device.Products) {
 	if norm.Kind > 0 {
 		shared = 4 * p.K
 	}
-	launch("k_one_", min((pairs*split+7)/8, 2*units), 256, shared, split)
+	launch(stream{kernel: "k_one_", warps: 8, split: split, blocks: min((pairs*split+7)/8, 2*units), shared: shared})
 }

@@ -92,7 +92,7 @@ func severalShared(s severalShape, pairs, k int, norm bool) int {
 func (b *binder) several(p *device.Products) {
 	pairs, norm := p.Pairs(), b.RowNorm(p)
 	s := shapeSeveral(pairs, p.K, b.be.drv.describe().Units)
-	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, norm, s.split), b.sizes, p.X.Shape.Outer, tail(8))...)
+	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, norm, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8))...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster = severalShared(s, pairs, p.K, norm.Kind > 0), s.splits
 }

@@ -221,9 +221,11 @@ func (b *binder) tensorMap(at address, rows, cols, box int) tensorMap {
 }
 
 // Limits of the kernel for few rows: from so many values of weights on it is faster
-// than smaller blocks, and so many steps of 64 values of k fit into a block.
+// than smaller blocks, or than those of held.cu if they all run at once; so many steps of
+// 64 values of k fit into a block.
 const (
 	wideWeights = 1 << 20
+	wideHeld    = 1 << 21
 	wideSteps   = 16
 	wideSplits  = 8
 	wideUnit    = 220 << 10 // bytes of shared memory that a unit has for such blocks
@@ -242,6 +244,9 @@ func (b *binder) wideFits(p *device.Products) bool {
 	values := 0
 	for i := range p.Nodes {
 		values += p.Cols(i) * p.K
+	}
+	if values < wideHeld && b.held(p) > 0 && fewTiles(p) <= 2*b.be.drv.describe().Units {
+		return false
 	}
 	return b.be.wgmma && values >= wideWeights && p.K <= 64*wideSteps*wideSplits && b.DType(p.Nodes[0].In[1]) == tensor.BF16
 }

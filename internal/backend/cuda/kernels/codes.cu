@@ -1,323 +1,337 @@
-// Products of a single row whose weights are streamed through shared memory: 16-bit
-// types, and blocks of codes, which are multiplied on integers. A block has 16 warps,
-// one block per multiprocessor, and takes neighbouring pairs of rows of weights. A
-// warp multiplies the same part of k of every pair that it takes, so its part of x
-// stays in registers. Rows come by asynchronous copies of 16 bytes, several ahead; the
-// first ones are asked for before the kernel before this one has ended. Two kernels
-// fit on a multiprocessor: while one ends, the next one's weights arrive. Most of
-// these kernels take a few microseconds, so their code is short: what is not in the
-// instruction cache yet costs more than what it computes.
+// Products of a single row with weights in blocks of codes, on the integers of the
+// tensor cores. A block has 8 warps. A tile is 8 pairs of rows of weights: the first
+// rows of the pairs are the upper half of a 16-row operand, the second rows its lower
+// half. A warp takes the same part of k of every tile that it takes. Rows come by
+// asynchronous copies of 16 bytes, as in stream.cu.
 //
-// Codes: x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits:
-// dp4a multiplies four codes with one plane. A lane takes 32 values of a row: a block,
-// or a part of a block of 256.
+// x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits, which
+// are two columns of the other operand. Products add up whole blocks only, because
+// each block has its own scale: four products, of four blocks, go to different columns
+// of one result, so that each lane then holds the sums of one block for two rows, and
+// all lanes scale at once. Columns of other blocks are 0.
 
-constexpr int STREAM_WARPS = 16;
+constexpr int CODE_WARPS = 8;
 
-// What a warp takes of a row at a time, and how many pairs of such parts are under
-// way. The host knows these numbers too (codes.go).
-template <int TYPE> struct Stream {
-  static constexpr bool CODES = TYPE != BF16 && TYPE != F16;
-  static constexpr int VALUES = CODES ? 1024 : 512, LANE = VALUES / 32;
-  static constexpr int SIZE = TYPE == Q8_0 ? 32 * 34 : TYPE == Q4_0 ? 32 * 18 : TYPE == Q4_1 ? 32 * 20 : TYPE == Q4_K ? 4 * 144 : TYPE == Q6_K ? 4 * 210 : 1024;
-  static constexpr int ROOM = (SIZE + 30) / 16 * 16; // its ends are moved out to multiples of 16
-  static constexpr int STAGES = TYPE == Q8_0 || TYPE == Q6_K || !CODES ? 3 : 4, STAGE = STREAM_WARPS * 2 * ROOM;
+// What a warp takes of a row at a time, and how many tiles are under way. The host
+// knows these numbers too (codes.go).
+template <int TYPE> struct CodeTile {
+  static constexpr int VALUES = 256;
+  static constexpr int SIZE = TYPE == Q8_0 ? 8 * 34 : TYPE == Q4_0 ? 8 * 18 : TYPE == Q4_1 ? 8 * 20 : TYPE == Q4_K ? 144 : 210;
+  static constexpr int PITCH = TYPE == Q8_0 ? 304 : TYPE == Q6_K ? 240 : 176; // an odd number of 16 bytes: rows lie in different banks
+  static constexpr int CHUNKS = (SIZE + 29) / 16;        // of 16 bytes, from an even byte on
+  static constexpr int LANES = CHUNKS > 16 ? 32 : 16, ROWS = 32 / LANES; // that copy a row, and what a warp copies at once
+  static constexpr int STAGES = TYPE == Q8_0 || TYPE == Q6_K ? 2 : 3, STAGE = CODE_WARPS * 16 * PITCH;
+  static constexpr int PRODUCTS = TYPE == Q6_K ? 2 : 4; // per set: Q6_K has a scale per 16 values
+  static constexpr int SETS = VALUES / 32 / PRODUCTS;
 };
 
-__device__ __forceinline__ int dot4(u32 a, u32 b, int c) {
-  int d;
-  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-  return d;
-}
-
-// x in shared memory: two planes of [2][blocks] parts of 16 values, so that
-// neighbouring lanes read neighbouring parts, and per block its unit and the sum of
-// its integers.
+// x in shared memory. Per block of 32: two planes of 8 words; a unit; and the sums of
+// both halves' integers.
 struct RowCodes {
-  uint4 *high, *low;
-  float *unit;
-  int *sum;
-  int blocks;
+  u32 *words;  // [blocks][2][8]
+  float *unit; // [blocks]
+  int *sum;    // [blocks][2]
 };
 
-// Rounds four values; the lanes of a group of 8 hold a block.
-__device__ __forceinline__ void put_codes(const RowCodes &x, int i, float4 v) {
-  u32 group = 0xffu << (threadIdx.x & 24);
-  float most = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+// Rounds eight values from i on. Whole warps call it; lanes from k on hold nothing.
+// A value becomes the low bits of 1.5 * 2^23 as a float: conversions are slow.
+__device__ __forceinline__ void put_codes(const RowCodes &x, int k, int i, const float4 &v, const float4 &w) {
+  float most = fmaxf(fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))), fmaxf(fmaxf(fabsf(w.x), fabsf(w.y)), fmaxf(fabsf(w.z), fabsf(w.w))));
 #pragma unroll
-  for (int o = 1; o < 8; o *= 2) most = fmaxf(most, __shfl_xor_sync(group, most, o));
-  const float range = 127 * 256;
-  float inv = most > 0 ? range / most : 0, f[4] = {v.x, v.y, v.z, v.w};
-  u32 high = 0, low = 0;
+  for (int o = 1; o < 4; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+  const float range = 127 * 256, zero = 12582912;
+  float inv = most > 1e-30f ? __fdividef(range, most) : 0, f[8] = {v.x, v.y, v.z, v.w, w.x, w.y, w.z, w.w};
+  u32 q[8], high[2], low[2];
   int sum = 0;
 #pragma unroll
-  for (int e = 0; e < 4; e++) {
-    int q = __float2int_rn(f[e] * inv), h = (q + 128) >> 8;
-    sum += q;
-    high |= (h & 255u) << (8 * e), low |= (q & 255u) << (8 * e);
-  }
+  for (int e = 0; e < 8; e++) q[e] = __float_as_uint(__fmaf_rn(f[e], inv, zero)), sum += (int)(q[e] - __float_as_uint(zero));
 #pragma unroll
-  for (int o = 1; o < 8; o *= 2) sum += __shfl_xor_sync(group, sum, o);
-  int b = i / 32, at = 4 * (i % 32 / 16 * x.blocks + b) + i % 16 / 4;
-  ((u32 *)x.high)[at] = high, ((u32 *)x.low)[at] = low;
-  if (i % 32 == 0) x.unit[b] = most / range, x.sum[b] = sum;
+  for (int e = 0; e < 2; e++) {
+    const u32 *r = q + 4 * e;
+    low[e] = __byte_perm(__byte_perm(r[0], r[1], 0x40), __byte_perm(r[2], r[3], 0x40), 0x5410);
+    high[e] = __byte_perm(__byte_perm(r[0] + 128, r[1] + 128, 0x51), __byte_perm(r[2] + 128, r[3] + 128, 0x51), 0x5410);
+  }
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  if (i >= k) return;
+  uint2 *to = (uint2 *)(x.words + (u32)i / 32 * 16 + (u32)i % 32 / 4);
+  to[0] = {high[0], high[1]}, to[4] = {low[0], low[1]};
+  if (i % 16 == 0) x.sum[(u32)i / 16] = sum;
+  if (i % 32 == 0) x.unit[(u32)i / 32] = most * (1 / range);
 }
 
-// LaneCodes are the values of x that a lane multiplies, in the order of the codes: a
-// block, two halves (Q4_K) or four quarters (Q6_K).
-struct LaneCodes {
-  u32 high[8], low[8];
-  float unit[4];
-  int sum[2];
+// Codes have a unit per block, so the factor of an RMS norm can be multiplied in later:
+// then nobody waits for it.
+__device__ __forceinline__ bool factor_later(const One &p) { return p.norm == 1 && !p.nb; }
+
+// x + add, normed where there is a norm, as codes. Gains lie in shared memory where
+// there was room for them: they came by the asynchronous copies before the last PENDING.
+// Where the factor comes later, squares gets each warp's sum of squares.
+template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const One &p, const float *gains, const RowCodes &x, float *squares) {
+  constexpr int THREADS = 32 * CODE_WARPS, PER = 2048 / THREADS;
+#pragma unroll 1
+  for (int first = 0; first < p.k; first += 8192) {
+    float4 v[PER];
+    if (p.early && first == 0) grid_wait();
+    row_of<THREADS, 2, true>(v, p, first);
+    float rstd = 1;
+    if (factor_later(p)) {
+      float sq = 0;
+#pragma unroll
+      for (int e = 0; e < PER; e++) {
+        int i = four_at<THREADS, true>(threadIdx.x, e);
+        if (i >= p.k) break;
+        if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
+        sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
+      }
+      sq = warp_sum(sq);
+      if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = sq;
+    } else if (p.norm) rstd = centred<THREADS, true>(v, p);
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); // a thread reads what it copied
+#pragma unroll
+    for (int e = 0; e < PER; e += 2) {
+      int i = first + four_at<THREADS, true>(threadIdx.x, e);
+      if (i - (int)threadIdx.x % 32 * 8 >= p.k) break; // for the whole warp
+      if (p.norm && i < p.k) {
+        const float4 *gain = (const float4 *)((gains ? gains : p.nw) + i);
+        v[e] = scaled(p, i, v[e], gain[0], rstd), v[e + 1] = scaled(p, i + 4, v[e + 1], gain[1], rstd);
+      }
+      put_codes(x, p.k, i, v[e], v[e + 1]);
+    }
+  }
+}
+
+// The part of x that a lane multiplies: its words of the second operand, and what the
+// block needs whose sums it gets.
+template <int TYPE> struct LanePart {
+  using S = CodeTile<TYPE>;
+  u32 word[S::SETS][TYPE == Q6_K ? 1 : 2];
+  float unit[S::SETS];
+  int sum[S::SETS];
+  u32 live; // bits: the set's block of the lane is within k
+
+  __device__ __forceinline__ void take(const RowCodes &x, int part, int blocks, float factor) {
+    int lane = threadIdx.x % 32, t = lane % 4;
+    live = 0;
+#pragma unroll
+    for (int s = 0; s < S::SETS; s++) {
+      int set = part * S::SETS + s;
+      if (TYPE == Q6_K) {
+        word[s][0] = x.words[(2 * set + lane / 16) * 16 + lane / 4 % 2 * 8 + lane / 8 % 2 * 4 + t];
+        unit[s] = factor * x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
+        live |= 1u << s;
+      } else {
+        const u32 *w = x.words + (4 * set + lane / 8) * 16 + lane / 4 % 2 * 8 + t;
+        word[s][0] = w[0], word[s][1 % (sizeof(word[s]) / 4)] = w[4];
+        int2 u = ((const int2 *)x.sum)[4 * set + t];
+        unit[s] = factor * x.unit[4 * set + t], sum[s] = u.x + u.y;
+        live |= (u32)(4 * set + t < blocks) << s;
+      }
+    }
+  }
+
+  // The second operand of product m of set s.
+  __device__ __forceinline__ uint2 columns(int s, int m) const {
+    int mine = threadIdx.x % 32 / 8;
+    if (TYPE == Q6_K) return {mine == 2 * m ? word[s][0] : 0, mine == 2 * m + 1 ? word[s][0] : 0};
+    return {mine == m ? word[s][0] : 0, mine == m ? word[s][1 % (sizeof(word[s]) / 4)] : 0};
+  }
 };
 
-__device__ __forceinline__ void put4(u32 *to, uint4 u) { to[0] = u.x, to[1] = u.y, to[2] = u.z, to[3] = u.w; }
+extern __shared__ __align__(16) u8 code_ring[]; // [STAGES][CODE_WARPS][16][PITCH], x, addresses [tiles][8][2], sums [rows][split]
 
-// Part i of x.
-template <int TYPE> __device__ __forceinline__ void lane_codes(LaneCodes &l, const RowCodes &x, int i) {
-  if (TYPE == Q6_K) {
-    int b = i / 8 * 8 + i % 8 / 4 * 4, half = i % 4 / 2, at = i % 2;
-#pragma unroll
-    for (int g = 0; g < 4; g++) {
-      uint2 h = ((const uint2 *)(x.high + half * x.blocks + b + g))[at], w = ((const uint2 *)(x.low + half * x.blocks + b + g))[at];
-      l.high[2 * g] = h.x, l.high[2 * g + 1] = h.y, l.low[2 * g] = w.x, l.low[2 * g + 1] = w.y;
-      l.unit[g] = x.unit[b + g];
-    }
-  } else if (TYPE == Q4_K) {
-    int b = i / 2 * 2, half = i % 2;
-#pragma unroll
-    for (int g = 0; g < 2; g++) {
-      put4(l.high + 4 * g, x.high[half * x.blocks + b + g]), put4(l.low + 4 * g, x.low[half * x.blocks + b + g]);
-      l.unit[g] = x.unit[b + g];
-      int h = 0, w = 0;
-#pragma unroll
-      for (int e = 0; e < 4; e++) h = dot4(0x01010101, l.high[4 * g + e], h), w = dot4(0x01010101, l.low[4 * g + e], w);
-      l.sum[g] = h * 256 + w;
-    }
-  } else {
-#pragma unroll
-    for (int g = 0; g < 2; g++) put4(l.high + 4 * g, x.high[g * x.blocks + i]), put4(l.low + 4 * g, x.low[g * x.blocks + i]);
-    l.unit[0] = x.unit[i], l.sum[0] = x.sum[i];
+__device__ __forceinline__ u32 ring_word(u32 at) { return *(const u32 *)(code_ring + at); }
+__device__ __forceinline__ float ring_half(u32 at) { return half_to_float(*(const u16 *)(code_ring + at)); }
+
+// A row of codes in the ring that begins at an even byte. Words from constant
+// even bytes on: of 4-byte types they are aligned.
+template <int TYPE> struct CodeRow {
+  u32 base[2], pick[2]; // base: with 4 bytes per lane of four, rounded down, from 0 and from 2 on
+
+  __device__ __forceinline__ CodeRow(u32 row) {
+    u32 mine = row + threadIdx.x % 4 * 4;
+    base[0] = mine & ~3u, base[1] = mine + 2 & ~3u;
+    pick[0] = mine & 2 ? 0x5432 : 0x3210, pick[1] = mine & 2 ? 0x3210 : 0x5432;
   }
-}
-
-// Words from byte at on, which is even.
-template <int N> __device__ __forceinline__ void words_at(u32 (&w)[N], const u8 *row, u32 at) {
-  const u32 *p = (const u32 *)(row + (at & ~3u));
-  u32 pick = at & 2 ? 0x5432 : 0x3210, last = p[0];
-#pragma unroll
-  for (int e = 0; e < N; e++) {
-    u32 next = p[e + 1];
-    w[e] = __byte_perm(last, next, pick), last = next;
+  __device__ __forceinline__ u32 word(int c) const {
+    if (TYPE == Q4_1 || TYPE == Q4_K) return ring_word(base[0] + c);
+    int odd = c / 2 % 2;
+    u32 p = base[odd] + c - 2 * odd;
+    return __byte_perm(ring_word(p), ring_word(p + 4), pick[odd]);
   }
-}
 
-// The product of the codes of part i of a row, which begins at byte at, with x.
-template <int TYPE> __device__ __forceinline__ float dot_part(const u8 *row, u32 at, int i, const LaneCodes &x) {
-  if (TYPE == Q6_K) {
-    u32 a[2], b[2], q[2], half = i % 8 / 4, l = i % 4;
-    at += i / 8 * 210;
-    words_at(a, row, at + 64 * half + 8 * l), words_at(b, row, at + 64 * half + 32 + 8 * l), words_at(q, row, at + 128 + 32 * half + 8 * l);
-    const u8 *scales = row + at + 192 + 8 * half + l / 2;
-    float y = 0;
-#pragma unroll
-    for (int g = 0; g < 4; g++) {
-      int h = 0, w = 0;
-#pragma unroll
-      for (int e = 0; e < 2; e++) {
-        u32 c = g % 2 ? b[e] : a[e], top = g == 0 ? q[e] << 4 : g == 1 ? q[e] << 2 : g == 2 ? q[e] : q[e] >> 2;
-        c = ((g < 2 ? c : c >> 4) & 0x0f0f0f0fu | top & 0x30303030u) ^ 0x20202020u;
-        c |= (c & 0x20202020u) * 6; // less 32: bit 5 is the sign
-        h = dot4(c, x.high[2 * g + e], h), w = dot4(c, x.low[2 * g + e], w);
-      }
-      y += x.unit[g] * ((signed char)scales[2 * g] * (h * 256 + w));
+  // The codes that a lane holds of product m of set s: values 4t on and 16+4t on.
+  __device__ __forceinline__ void codes(int s, int m, u32 &first, u32 &second) const {
+    const u32 low = 0x0f0f0f0fu;
+    if (TYPE == Q8_0) first = word(34 * (4 * s + m) + 2), second = word(34 * (4 * s + m) + 18);
+    else if (TYPE == Q4_0 || TYPE == Q4_1) {
+      u32 w = word(TYPE == Q4_0 ? 18 * (4 * s + m) + 2 : 20 * (4 * s + m) + 4);
+      first = w & low, second = w >> 4 & low;
+    } else if (TYPE == Q4_K) {
+      int b = 4 * s + m, c = 16 + b / 2 * 32;
+      first = word(c) >> (b % 2 * 4) & low, second = word(c + 16) >> (b % 2 * 4) & low;
+    } else {
+      int h = s / 2, q = s % 2 * 2 + m, c = 64 * h + 32 * (q % 2), e = 128 + 32 * h;
+      auto six = [&](u32 w, u32 top) { return (q < 2 ? w : w >> 4) & low | (q == 0 ? top << 4 : q == 1 ? top << 2 : q == 2 ? top : top >> 2) & 0x30303030u; };
+      first = six(word(c), word(e)), second = six(word(c + 16), word(e + 16));
     }
-    return half_to_float(*(const u16 *)(row + at + 208)) * y;
+  }
+
+};
+
+// What a lane's block in set s adds to the row, whose part begins there, from the sums
+// of both planes.
+template <int TYPE> __device__ __forceinline__ float scaled_sums(u32 at, int s, int high, int low, float unit, int sum) {
+  int t = threadIdx.x % 4, dot = high * 256 + low;
+  if (TYPE == Q8_0) return ring_half(at + 34 * (4 * s + t)) * unit * dot;
+  if (TYPE == Q4_0) return ring_half(at + 18 * (4 * s + t)) * unit * (dot - 8 * sum);
+  if (TYPE == Q4_1) {
+    u32 dm = ring_word(at + 20 * (4 * s + t));
+    return unit * (half_to_float(dm) * dot + half_to_float(dm >> 16) * sum);
   }
   if (TYPE == Q4_K) {
-    at += i / 8 * 144;
-    int part = i % 8 / 2 * 2;
-    const u32 *codes = (const u32 *)(row + at + 16 + i % 8 * 16);
-    u32 dm = *(const u32 *)(row + at);
-    float y = 0, d = half_to_float(dm), m = half_to_float(dm >> 16);
-#pragma unroll
-    for (int g = 0; g < 2; g++) {
-      int h = 0, w = 0, sd, sm;
-      q4k_scale(row + at + 4, part + g, sd, sm);
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        u32 c = codes[e] >> (4 * g) & 0x0f0f0f0fu;
-        h = dot4(c, x.high[4 * g + e], h), w = dot4(c, x.low[4 * g + e], w);
-      }
-      y += x.unit[g] * (d * sd * (h * 256 + w) - m * sm * x.sum[g]);
-    }
-    return y;
+    // Six bits per scale: part j has them in one byte if j < 4, in two others.
+    u32 dm = ring_word(at), a = ring_word(at + 4), b = ring_word(at + 8), c = ring_word(at + 12);
+    int sh = 8 * t;
+    int sd = s == 0 ? a >> sh & 63 : c >> sh & 15 | (a >> sh >> 6 & 3) << 4;
+    int sm = s == 0 ? b >> sh & 63 : c >> sh >> 4 & 15 | (b >> sh >> 6 & 3) << 4;
+    return unit * (half_to_float(dm) * sd * dot - half_to_float(dm >> 16) * sm * sum);
   }
-  constexpr int WORDS = TYPE == Q8_0 ? 8 : 4;
-  at += i * (TYPE == Q8_0 ? 34 : TYPE == Q4_0 ? 18 : 20);
-  u32 c[WORDS];
-  float d, m = 0;
-  if (TYPE == Q4_1) {
-    const u32 *p = (const u32 *)(row + at);
-    d = half_to_float(p[0]), m = half_to_float(p[0] >> 16);
-#pragma unroll
-    for (int e = 0; e < 4; e++) c[e] = p[1 + e];
-  } else {
-    d = half_to_float(*(const u16 *)(row + at));
-    words_at(c, row, at + 2);
-  }
-  int h = 0, w = 0;
-#pragma unroll
-  for (int e = 0; e < WORDS; e++) {
-    if (TYPE == Q8_0) h = dot4(c[e], x.high[e], h), w = dot4(c[e], x.low[e], w);
-    else {
-      u32 first = c[e] & 0x0f0f0f0fu, second = c[e] >> 4 & 0x0f0f0f0fu;
-      h = dot4(first, x.high[e], h), w = dot4(first, x.low[e], w);
-      h = dot4(second, x.high[e + 4], h), w = dot4(second, x.low[e + 4], w);
-    }
-  }
-  int dot = h * 256 + w;
-  if (TYPE == Q4_0) dot -= 8 * x.sum[0];
-  float y = d * (x.unit[0] * dot);
-  return TYPE == Q4_1 ? y + m * (x.unit[0] * x.sum[0]) : y;
+  int scale = (signed char)code_ring[at + 192 + 4 * s + t];
+  return ring_half(at + 208) * scale * (unit * (dot - 32 * sum));
 }
 
-// The values of x that a lane multiplies with 16-bit types: two parts of 8.
-__device__ __forceinline__ void lane_values(float (&v)[16], const float *x, int count) {
-#pragma unroll
-  for (int e = 0; e < 4; e++) {
-    int i = 256 * (e / 2) + 8 * (threadIdx.x % 32) + 4 * (e % 2);
-    float4 u = {0, 0, 0, 0};
-    if (i < count) u = *(const float4 *)(x + i);
-    v[4 * e] = u.x, v[4 * e + 1] = u.y, v[4 * e + 2] = u.z, v[4 * e + 3] = u.w;
-  }
+template <int TYPE> __device__ __forceinline__ void multiply_codes(int (&sum)[4], const u32 (&a)[4], uint2 b) {
+  if (TYPE == Q8_0)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
-template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One &p) {
-  using S = Stream<TYPE>;
-  constexpr int THREADS = 32 * STREAM_WARPS;
-  extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], x, addresses [rows], sums [rows][split]
-  if (S::CODES) grid_next(); // not where the memory is the limit: blocks would gather on some multiprocessors
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = STREAM_WARPS / p.split, group = warp / p.split, share = warp % p.split, pairs = p.glu ? p.n[0] : 0, blocks = p.k / 32;
-  for (int i = 0; i < p.parts && !p.glu; i++) pairs += (p.n[i] + 1) / 2;
-  int first = (u64)pairs * blockIdx.x / gridDim.x, mine = (int)((u64)pairs * (blockIdx.x + 1) / gridDim.x) - first; // pairs of this block
-  int parts = (p.k + S::VALUES - 1) / S::VALUES, per = (parts + p.split - 1) / p.split, length = (int)row_bytes(TYPE, p.k);
-  // x lies in the last stage, which is the last to be asked for, where it fits there
-  // and is read only once.
-  int bytes = S::CODES ? 72 * blocks : p.norm ? 4 * p.k : 0;
-  bool inside = per == 1 && bytes <= S::STAGE;
-  u8 *stages = ring + warp * 2 * S::ROOM, *rest = ring + (S::STAGES - inside) * S::STAGE;
-  u64 *rows = (u64 *)(ring + S::STAGES * S::STAGE + (inside ? 0 : bytes));
-  float *sums = (float *)(rows + 2 * mine);
+template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &p) {
+  using S = CodeTile<TYPE>;
+  constexpr int THREADS = 32 * CODE_WARPS;
+  grid_next();
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp * p.inverse >> 16, share = warp - group * p.split;
+  int first = blockIdx.x * p.quota + min((int)blockIdx.x, p.rest), mine = p.quota + ((int)blockIdx.x < p.rest), tiles = (mine + 7) / 8; // pairs of this block
+  int parts = (p.k + S::VALUES - 1) / S::VALUES, blocks = p.k / 32, room = parts * (S::VALUES / 32), length = (int)row_bytes(TYPE, p.k);
+  u8 *behind = code_ring + S::STAGES * S::STAGE;
+  const RowCodes x = {(u32 *)behind, (float *)(behind + 64 * room), (int *)(behind + 68 * room)};
+  ulonglong2 *rows = (ulonglong2 *)(behind + 76 * room);
+  float *sums = (float *)(rows + 8 * tiles);
+  u32 stages = warp * 16 * S::PITCH;
 
   Pair end;
   float sn = 0, cs = 1;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < mine; i += THREADS) {
-    Pair a = pair_at<TYPE>(p, first + i);
-    rows[2 * i] = (u64)a.w[0], rows[2 * i + 1] = (u64)a.w[1];
-    if (i < THREADS) end = a;
+  for (int i = threadIdx.x; i < 8 * tiles; i += THREADS) {
+    ulonglong2 at = {0, 0};
+    if (i < mine) {
+      Pair a = pair_at<TYPE>(p, first + i);
+      at = {(u64)a.w[0], (u64)a.w[1]};
+      if (i < THREADS) end = a;
+    }
+    rows[i] = at;
   }
   __syncthreads();
-  int turns = group < groups && group < mine ? (mine - group + groups - 1) / groups * per : 0;
-  int asked = 0, pair = group, part = share, to = 0; // what is asked for next
+  int tile = group < p.groups ? group : tiles, part = share, to = 0; // what is asked for next
   auto fetch = [&]() {
-    if (asked++ < turns) {
-      int offset = part * S::SIZE, bytes = min(S::SIZE, length - offset);
+    if (tile < tiles) {
+      int offset = part * S::SIZE, bytes = min(S::SIZE, length - offset), chunk = lane % S::LANES * 16;
+      u32 stage = smem_at(code_ring) + stages + to * S::STAGE + lane / S::LANES * S::PITCH + chunk;
 #pragma unroll
-      for (int r = 0; r < 2; r++) {
-        u64 at = rows[2 * pair + r] + offset, low = at & ~15ull;
-        int end = bytes > 0 ? (int)(at & 15) + bytes : 0;
-        u32 stage = smem_at(stages + to * S::STAGE + r * S::ROOM);
+      for (int j = 0; j < 8; j += S::ROWS) {
+        ulonglong2 row = rows[8 * tile + j + lane / S::LANES];
 #pragma unroll
-        for (int o = 0; o < S::ROOM; o += 512)
-          if (o + 16 * lane < end) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + o + 16 * lane), "l"(low + o + 16 * lane) : "memory");
+        for (int r = 0; r < 2; r++) {
+          u64 at = (r ? row.y : row.x) + offset;
+          if (lane % S::LANES < S::CHUNKS && row.x && chunk < (int)(at & 15) + bytes)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + (8 * r + j) * S::PITCH), "l"((at & ~15ull) + chunk) : "memory");
+        }
       }
-      if ((part += p.split) >= p.split * per) part = share, pair += groups;
+      if ((part += p.split) >= parts) part = share, tile += p.groups;
     }
     to = to + 1 == S::STAGES ? 0 : to + 1;
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   if (!p.early) grid_wait();
+  // The last stage is asked for when gains were read.
+  float *gains = p.norm && 4 * p.k <= S::STAGE ? (float *)(code_ring + (S::STAGES - 1) * S::STAGE) : 0;
+#pragma unroll 1
+  for (int i = 8 * threadIdx.x; gains && i < p.k; i += 8 * THREADS) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;\ncp.async.ca.shared.global [%0+16], [%1+16], 16;" ::"r"(smem_at(gains + i)), "l"(p.nw + i) : "memory");
+  asm volatile("cp.async.commit_group;" ::: "memory");
 #pragma unroll 1
   for (int s = 0; s + 1 < S::STAGES; s++) fetch();
   if (threadIdx.x < mine && end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
 
-  const RowCodes x = {(uint4 *)rest, (uint4 *)rest + 2 * blocks, (float *)(rest + 64 * blocks), (int *)(rest + 68 * blocks), blocks};
-  const float *plain = (const float *)rest;
-  if (S::CODES || p.norm) {
-    normed<THREADS>(stamp_, p, [&](int i, float4 v) {
-      if constexpr (S::CODES) put_codes(x, i, v);
-      else *(float4 *)((float *)rest + i) = v;
-    });
-    __syncthreads();
-  } else {
-    if (p.early) grid_wait();
-    plain = p.x;
-  }
-  LaneCodes codes;
-  float values[16], acc[2] = {0, 0};
-  int stage = 0, at = group, count;
-  bool live;
-  part = share;
-  auto take = [&]() { // the lane's values of x
-    count = min(S::VALUES, p.k - part * S::VALUES), live = lane * S::LANE < count;
-    if constexpr (!S::CODES) lane_values(values, plain + part * S::VALUES, count);
-    else if (live) lane_codes<TYPE>(codes, x, part * 32 + lane);
+  u32 codes[S::SETS][S::PRODUCTS][4], upper, lower; // of a tile, and where its rows are
+  int stage = 0, at = group < p.groups ? group : tiles, now = share;
+  auto unpack = [&]() {
+    __syncwarp(); // all lanes' copies are there
+    if (at >= tiles) return;
+    ulonglong2 from = rows[8 * at + lane / 4];
+    u32 place = stages + stage * S::STAGE + lane / 4 * S::PITCH;
+    upper = place + ((u32)from.x + now * S::SIZE & 15), lower = place + 8 * S::PITCH + ((u32)from.y + now * S::SIZE & 15);
+    CodeRow<TYPE> first(upper), second(lower);
+#pragma unroll
+    for (int s = 0; s < S::SETS; s++)
+#pragma unroll
+      for (int m = 0; m < S::PRODUCTS; m++) first.codes(s, m, codes[s][m][0], codes[s][m][2]), second.codes(s, m, codes[s][m][1], codes[s][m][3]);
   };
-  take();
-  if (inside) __syncthreads();
+  asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
+  unpack(); // while the kernels before this one run
+  __shared__ float squares[CODE_WARPS];
+  row_codes<S::STAGES - 2>(stamp_, p, gains, x, squares);
+  __syncthreads();
+  fetch();
+  float factor = 1;
+  if (factor_later(p)) {
+    float sq = 0;
+#pragma unroll
+    for (int w = 0; w < CODE_WARPS; w++) sq += squares[w];
+    factor = 1 / sqrtf(sq / p.k + p.eps);
+  }
+
+  LanePart<TYPE> mult;
+  mult.take(x, share, blocks, factor);
+  float acc[2] = {0, 0};
 #pragma unroll 1
-  for (int t = 0; t < turns; t++) {
-    if (per > 1) take();
-    asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
-    __syncwarp(); // the rows are there, and all lanes have read those before them
-    fetch();
+  while (at < tiles) {
+    if (parts > p.split) mult.take(x, now, blocks, factor);
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const u8 *row = stages + stage * S::STAGE + r * S::ROOM;
-      if constexpr (S::CODES) {
-        if (live) acc[r] += dot_part<TYPE>(row, (u32)rows[2 * at + r] + part * S::SIZE & 15, lane, codes);
-      } else {
+    for (int s = 0; s < S::SETS; s++) {
+      int sum[4] = {0, 0, 0, 0};
 #pragma unroll
-        for (int e = 0; e < 2; e++)
-          if (256 * e + 8 * lane < count) {
-            float v[8];
-            unpack8<TYPE>(v, ((const uint4 *)row)[32 * e + lane]);
-#pragma unroll
-            for (int j = 0; j < 8; j++) acc[r] += v[j] * values[8 * e + j];
-          }
-      }
+      for (int m = 0; m < S::PRODUCTS; m++) multiply_codes<TYPE>(sum, codes[s][m], mult.columns(s, m));
+      float u = scaled_sums<TYPE>(upper, s, sum[0], sum[1], mult.unit[s], mult.sum[s]), v = scaled_sums<TYPE>(lower, s, sum[2], sum[3], mult.unit[s], mult.sum[s]);
+      if (mult.live >> s & 1) acc[0] += u, acc[1] += v;
     }
+    int done = at;
     stage = stage + 1 == S::STAGES ? 0 : stage + 1;
-    if ((part += p.split) < p.split * per) continue;
-    // Both sums at once: the halves of the warp exchange what the other adds up.
-    float sum = (lane & 16 ? acc[1] : acc[0]) + __shfl_xor_sync(~0u, lane & 16 ? acc[0] : acc[1], 16);
-#pragma unroll
-    for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
-    if (lane % 16 == 0) sums[(2 * at + lane / 16) * p.split + share] = sum;
-    part = share, at += groups, acc[0] = acc[1] = 0;
+    bool whole = (now += p.split) >= parts;
+    if (whole) now = share, at += p.groups;
+    __syncwarp(); // all lanes have read the rows whose place is asked for next
+    fetch();
+    asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 1) : "memory");
+    unpack();
+    if (!whole) continue;
+    // Both sums at once: neighbours exchange what the other adds up.
+    float sum = (lane & 1 ? acc[1] : acc[0]) + __shfl_xor_sync(~0u, lane & 1 ? acc[0] : acc[1], 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    if (lane % 4 < 2 && 8 * done + lane / 4 < mine) sums[(2 * (8 * done + lane / 4) + lane % 2) * p.split + share] = sum;
+    acc[0] = acc[1] = 0;
   }
   __syncthreads();
-#pragma unroll 1
-  for (int i = threadIdx.x; i < mine; i += THREADS) {
-    if (i >= THREADS) {
-      end = pair_at<TYPE>(p, first + i);
-      if (end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
-    }
-    const float *from = sums + 2 * i * p.split;
-    float u = 0, v = 0;
-    for (int s = 0; s < p.split; s++) u += from[s], v += from[p.split + s];
-    end_pair(p, end, 0, u, v, sn, cs);
-  }
+  end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
 }
 
-#define ONE_STREAM(name, TYPE) \
-  KERNEL __launch_bounds__(512, 2) k_stream_##name(STAMP, const __grid_constant__ One p) { one_stream<TYPE>(stamp_, p); }
-ONE_STREAM(f16, F16)
-ONE_STREAM(bf16, BF16)
-ONE_STREAM(q8_0, Q8_0)
-ONE_STREAM(q4_0, Q4_0)
-ONE_STREAM(q4_1, Q4_1)
-ONE_STREAM(q4_k, Q4_K)
-ONE_STREAM(q6_k, Q6_K)
+#define ONE_CODES(name, TYPE) \
+  KERNEL __launch_bounds__(256, 2) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
+ONE_CODES(q8_0, Q8_0)
+ONE_CODES(q4_0, Q4_0)
+ONE_CODES(q4_1, Q4_1)
+ONE_CODES(q4_k, Q4_K)
+ONE_CODES(q6_k, Q6_K)

@@ -377,81 +377,93 @@ ATTEND_ONE(f32, F32)
 ATTEND_ONE(f16, F16)
 ATTEND_ONE(q8_0, Q8_0)
 
-// A single row, heads of D values in a cache of f16: a block of 8 warps per query
-// head, as above. early: the cache has all keys but the row's own since the last run;
-// the first 256 keys and their values are on their way before the products of this
-// row have ended.
+// A single row, heads of D values in a cache of f16: a block of 16 warps per query
+// head. Two lanes share a key, so that a warp has 16 of them. early: the cache has all
+// keys but the row's own since the last run; the first 256 keys and their values are on
+// their way before the products of this row have ended.
 template <int D>
 __device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) {
-  __shared__ float qs[D], os[8][D], tops[8], sums[8];
+  constexpr int WARPS = 16, KEYS = 16, C = D / 16, W = D / 64; // parts of 16 bytes of a lane's key, words of a value's row per lane
+  __shared__ __align__(16) float qs[D];
+  __shared__ float os[WARPS][D], tops[WARPS], sums[WARPS];
   grid_next();
   int h = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, lo, hi, len = kv_len[0], off = h / (a.heads / a.kv_heads) * D;
   u64 stride = 2 * a.kv_heads * D;
   visible(a, len - 1, len, lo, hi);
-  constexpr int W = D / 64; // words of a value's row per lane
-  uint4 ks[D / 8];
-  u32 vs[32][W];
+  uint4 ks[C];
+  u32 vs[KEYS][W];
   auto load = [&](int j0, int from, int to) { // those of keys from up to to
-    int j = j0 + lane;
+    int j = j0 + lane / 2;
     u64 row = j < hi ? ((u64)table[j / block] * block + j % block) * stride + 2 * off : 0;
     if (j >= from && j < to)
 #pragma unroll
-      for (int i = 0; i < D / 8; i++) ks[i] = ((const uint4 *)(k + row))[i];
+      for (int i = 0; i < C; i++) ks[i] = ((const uint4 *)(k + row))[lane % 2 * C + i];
 #pragma unroll
-    for (int g = 0; g < 32; g++) {
-      u64 r = __shfl_sync(~0u, row, g);
+    for (int g = 0; g < KEYS; g++) {
+      u64 r = __shfl_sync(~0u, row, 2 * g);
       if (j0 + g >= from && j0 + g < to)
 #pragma unroll
         for (int e = 0; e < W; e++) vs[g][e] = ((const u32 *)(v + r))[lane + 32 * e];
     }
   };
-  for (int g = 0; g < 32; g++)
+#pragma unroll
+  for (int g = 0; g < KEYS; g++)
+#pragma unroll
     for (int e = 0; e < W; e++) vs[g][e] = 0;
-  int j0 = lo + warp * 32, before = early ? len - 1 : lo; // keys that are there
+  int j0 = lo + warp * KEYS, before = early ? len - 1 : lo; // keys that are there
   if (j0 < hi) load(j0, lo, before);
   grid_wait();
   if (threadIdx.x < D) qs[threadIdx.x] = q[h * D + threadIdx.x];
-  if (j0 < hi && j0 + 32 > before) load(j0, before, hi);
+  if (j0 < hi && j0 + KEYS > before) load(j0, before, hi);
   __syncthreads();
   float slope = a.alibi ? alibi_slope(a, h) : 0, top = -INF, sum = 0, acc[2 * W] = {};
-  for (; j0 < hi; j0 += 256) {
-    int j = j0 + lane;
-    if (j0 >= lo + 256) load(j0, lo, hi);
+#pragma unroll 1
+  for (; j0 < hi; j0 += WARPS * KEYS) {
+    int j = j0 + lane / 2;
+    if (j0 >= lo + WARPS * KEYS) load(j0, lo, hi);
     float dot = 0;
-    if (j < hi)
+    if (j < hi) {
+      const float4 *x = (const float4 *)(qs + lane % 2 * (D / 2));
 #pragma unroll
-      for (int i = 0; i < D / 8; i++) {
+      for (int i = 0; i < C; i++) {
+        float4 x0 = x[2 * i], x1 = x[2 * i + 1];
         u32 w[4] = {ks[i].x, ks[i].y, ks[i].z, ks[i].w};
-#pragma unroll
-        for (int e = 0; e < 4; e++) dot += qs[8 * i + 2 * e] * half_to_float(w[e]) + qs[8 * i + 2 * e + 1] * half_to_float(w[e] >> 16);
+        dot += x0.x * half_to_float(w[0]) + x0.y * half_to_float(w[0] >> 16) + x0.z * half_to_float(w[1]) + x0.w * half_to_float(w[1] >> 16);
+        dot += x1.x * half_to_float(w[2]) + x1.y * half_to_float(w[2] >> 16) + x1.z * half_to_float(w[3]) + x1.w * half_to_float(w[3] >> 16);
       }
-    float x = j < hi ? final_score(a, dot, slope, j) : -INF, next = fmaxf(top, warp_max(x)), keep = expf(top - next), p = j < hi ? expf(x - next) : 0;
-    sum = sum * keep + warp_sum(p);
+    }
+    dot += __shfl_xor_sync(~0u, dot, 1);
+    float x = j < hi ? final_score(a, dot, slope, j) : -INF, next = x;
+#pragma unroll
+    for (int o = 16; o > 1; o >>= 1) next = fmaxf(next, __shfl_xor_sync(~0u, next, o));
+    next = fmaxf(top, next);
+    float keep = expf(top - next), p = j < hi ? expf(x - next) : 0, all = p;
+#pragma unroll
+    for (int o = 16; o > 1; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
+    sum = sum * keep + all;
     top = next;
 #pragma unroll
     for (int e = 0; e < 2 * W; e++) acc[e] *= keep;
 #pragma unroll
-    for (int g = 0; g < 32; g++) {
-      float w = __shfl_sync(~0u, p, g);
+    for (int g = 0; g < KEYS; g++) {
+      float w = __shfl_sync(~0u, p, 2 * g);
 #pragma unroll
       for (int e = 0; e < W; e++) acc[2 * e] += w * half_to_float(vs[g][e]), acc[2 * e + 1] += w * half_to_float(vs[g][e] >> 16);
     }
   }
 #pragma unroll
-  for (int e = 0; e < W; e++) os[warp][2 * lane + 64 * e] = acc[2 * e], os[warp][2 * lane + 64 * e + 1] = acc[2 * e + 1];
+  for (int e = 0; e < W; e++) *(float2 *)&os[warp][2 * lane + 64 * e] = {acc[2 * e], acc[2 * e + 1]};
   if (lane == 0) tops[warp] = top, sums[warp] = sum;
   __syncthreads();
   if (threadIdx.x >= D) return;
-  float best = -INF, all = 0, y = 0;
-  for (int w = 0; w < 8; w++) best = fmaxf(best, tops[w]);
-  for (int w = 0; w < 8; w++) {
-    float f = tops[w] == -INF ? 0 : expf(tops[w] - best);
-    all += f * sums[w], y += f * os[w][threadIdx.x];
-  }
+  // Lanes have a warp's share each.
+  float t = lane < WARPS ? tops[lane] : -INF, best = warp_max(t), f = t == -INF ? 0 : expf(t - best), all = warp_sum(lane < WARPS ? f * sums[lane % WARPS] : 0), y = 0;
+#pragma unroll
+  for (int w = 0; w < WARPS; w++) y += __shfl_sync(~0u, f, w) * os[w][threadIdx.x];
   put(out, h * D + threadIdx.x, all > 0 ? y / all : 0);
 }
 
 #define ATTEND_ROW(D, BLOCKS) \
-  KERNEL __launch_bounds__(256, BLOCKS) k_attend_row_##D(STAMP, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(stamp_, a, out, q, k, v, kv_len, table, block, early); }
+  KERNEL __launch_bounds__(512, BLOCKS) k_attend_row_##D(STAMP, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(stamp_, a, out, q, k, v, kv_len, table, block, early); }
 ATTEND_ROW(64, 2)
 ATTEND_ROW(128, 1)

@@ -35,24 +35,42 @@ template <int P> __device__ __forceinline__ Pairs<P> pairs_of(const In &x, u64 r
   return r;
 }
 
-// Normed over the warp, where there is a norm: v = pairs of a head of n values. w and
-// bias are the lane's pairs of those.
-template <int P> __device__ __forceinline__ void norm_head(Pairs<P> &v, const HeadNorm &a, const Pairs<P> &w, const Pairs<P> &bias, int at, int n) {
-  if (!a.w) return;
-  float mean = 0, sq = 0;
-  if (!a.rms) {
+// Norms N heads of 2 half values each over the warp, where there is a norm; per is
+// 1 / (2 half). The first head has the norm a, others have b. w and bias are the lane's
+// pairs of those. Sums of all heads are under way together.
+template <int N, int P> __device__ __forceinline__ void norm_heads(Pairs<P> (&v)[N], const HeadNorm &a, const HeadNorm &b, const Pairs<P> (&w)[2], const Pairs<P> (&bias)[2], int at, int half, float per) {
+  if (!a.w && !b.w) return;
 #pragma unroll
-    for (int i = 0; i < P; i++) mean += v.x[0][i] + v.x[1][i];
-    mean = warp_sum(mean) / n;
+  for (int h = 0; h < N; h++) {
+    const HeadNorm &n = h ? b : a;
+    if (!n.w || n.rms) continue;
+    float mean = 0;
+#pragma unroll
+    for (int i = 0; i < P; i++) mean += v[h].x[0][i] + v[h].x[1][i];
+    mean = warp_sum(mean) * per;
 #pragma unroll
     for (int i = 0; i < 2 * P; i++)
-      if (at < n / 2) v.x[i / P][i % P] -= mean;
+      if (at < half) v[h].x[i / P][i % P] -= mean;
+  }
+  float sq[N];
+#pragma unroll
+  for (int h = 0; h < N; h++) {
+    sq[h] = 0;
+#pragma unroll
+    for (int i = 0; i < P; i++) sq[h] += v[h].x[0][i] * v[h].x[0][i] + v[h].x[1][i] * v[h].x[1][i];
   }
 #pragma unroll
-  for (int i = 0; i < P; i++) sq += v.x[0][i] * v.x[0][i] + v.x[1][i] * v.x[1][i];
-  float rstd = 1 / sqrtf(warp_sum(sq) / n + a.eps);
+  for (int o = 16; o; o >>= 1)
 #pragma unroll
-  for (int i = 0; i < 2 * P; i++) v.x[i / P][i % P] = v.x[i / P][i % P] * rstd * (w.x[i / P][i % P] + a.offset) + bias.x[i / P][i % P];
+    for (int h = 0; h < N; h++) sq[h] += __shfl_xor_sync(~0u, sq[h], o);
+#pragma unroll
+  for (int h = 0; h < N; h++) {
+    const HeadNorm &n = h ? b : a;
+    if (!n.w) continue;
+    float rstd = rsqrtf(sq[h] * per + n.eps);
+#pragma unroll
+    for (int i = 0; i < 2 * P; i++) v[h].x[i / P][i % P] = v[h].x[i / P][i % P] * rstd * (w[h > 0].x[i / P][i % P] + n.offset) + bias[h > 0].x[i / P][i % P];
+  }
 }
 
 template <int P> __device__ __forceinline__ void turn_head(Pairs<P> &v, const float (&sn)[P], const float (&cs)[P]) {
@@ -94,31 +112,31 @@ template <int D> __device__ __forceinline__ void heads(STAMP, const int *bind, D
   auto at_row = [&](int h) { return h >= heads ? ((u64)t * kv_heads + h - heads) * D : ((u64)t * heads + h) * D; };
   grid_wait();
   int end = min(all, (int)(blockIdx.y + 1) * per);
-  Pairs<P> v, next;
+  Pairs<P> v[1], next;
   for (int h = blockIdx.y * per; h < end; h++) {
     bool key = h >= heads;
     if (h == blockIdx.y * per) next = pairs_of<P>(key ? k : q, at_row(h), at, D / 2);
-    v = next;
+    v[0] = next;
     if (h + 1 < end) next = pairs_of<P>(h + 1 >= heads ? k : q, at_row(h + 1), at, D / 2);
     HeadNorm a = qn;
     if (key) a = kn;
-    Pairs<P> w = {}, bias = {};
-    if (a.w) w = pairs_of<P>({a.w, 0}, 0, at, D / 2);
-    if (a.bias) bias = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
-    norm_head(v, a, w, bias, at, D);
-    turn_head(v, sn, cs);
+    Pairs<P> w[2] = {}, bias[2] = {};
+    if (a.w) w[0] = pairs_of<P>({a.w, 0}, 0, at, D / 2);
+    if (a.bias) bias[0] = pairs_of<P>({a.bias, 0}, 0, at, D / 2);
+    norm_heads(v, a, a, w, bias, at, D / 2, 1.0f / D);
+    turn_head(v[0], sn, cs);
     u64 row = at_row(h);
     Out y = key ? ky : qy;
 #pragma unroll
     for (int s = 0; s < 2; s++) {
       u64 o = row + at + s * (D / 2);
       if (P == 4) {
-        if (y.f) *(float4 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P], v.x[s][2 % P], v.x[s][3 % P]};
-        if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(v.x[s][0], v.x[s][1 % P]), bf16_pair(v.x[s][2 % P], v.x[s][3 % P])};
+        if (y.f) *(float4 *)(y.f + o) = {v[0].x[s][0], v[0].x[s][1 % P], v[0].x[s][2 % P], v[0].x[s][3 % P]};
+        if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(v[0].x[s][0], v[0].x[s][1 % P]), bf16_pair(v[0].x[s][2 % P], v[0].x[s][3 % P])};
       } else if (P == 2) {
-        if (y.f) *(float2 *)(y.f + o) = {v.x[s][0], v.x[s][1 % P]};
-        if (y.h) *(u32 *)(y.h + o) = bf16_pair(v.x[s][0], v.x[s][1 % P]);
-      } else put(y, o, v.x[s][0]);
+        if (y.f) *(float2 *)(y.f + o) = {v[0].x[s][0], v[0].x[s][1 % P]};
+        if (y.h) *(u32 *)(y.h + o) = bf16_pair(v[0].x[s][0], v[0].x[s][1 % P]);
+      } else put(y, o, v[0].x[s][0]);
     }
   }
 }
@@ -131,31 +149,32 @@ HEADS(64)
 HEADS(128)
 HEADS(256)
 
-// Attention of up to 16 rows in all: a warp per query, blocks of 8 of them per head,
-// whose warps bring 2 keys and values each. Heads of up to 256 values, a multiple of
-// 8: a lane holds 4 pairs. Norms and rotation, where there are any, are of q and k on
-// their way.
-KERNEL __launch_bounds__(256) k_attention_heads(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
-  __shared__ __align__(16) float ks[16][256], vs[16][256];
-  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, d = a.head, half = d / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = blockIdx.y * 8 + warp, at = lane * 4;
-  if (blockIdx.y * 8 >= total) {
+// Attention of up to 16 rows in all: a block per query and head, whose warps take 2 keys
+// and values each. Heads of up to 256 values, a multiple of 8: a lane holds 4 pairs. Norms
+// and rotation, where there are any, are of q and k on their way.
+KERNEL __launch_bounds__(256, 2) k_attention_heads(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, float *out, float *lse, In q, In k, In v, const int *start, HeadNorm qn, HeadNorm kn, Turn r) {
+  __shared__ float scores[16];
+  __shared__ __align__(16) float sums[8][256]; // a warp's part of the result, both halves in 128 values each
+  int total = size(rows, bind), ns = size(seqs, bind), h = blockIdx.x, i = blockIdx.y, d = a.head, half = d / 2, lane = threadIdx.x % 32, warp = threadIdx.x / 32, at = lane * 4;
+  if (i >= total) {
     grid_wait();
     return;
   }
-  u64 kv = h / (a.heads / a.kv_heads), t[3] = {(u64)min(i, total - 1), (u64)min(warp, total - 1), (u64)min(warp + 8, total - 1)};
-  Pairs<4> qw = {}, qb = {}, kw = {}, kb = {}, x[3], y[2];
-  float sn[3][4], cs[3][4];
+  // Keys behind the last row are that row; no query sees them.
+  u64 kv = h / (a.heads / a.kv_heads), t[3] = {(u64)i, (u64)min(warp, total - 1), (u64)min(warp + 8, total - 1)};
+  Pairs<4> w[2] = {}, bias[2] = {}, x[3], y[2]; // queries, then keys
+  float sn[3][4], cs[3][4], slope = a.alibi ? alibi_slope(a, h) : 0, per = 1.0f / d;
   double freqs[4];
   int pos[3];
   frequencies(r, at, freqs);
 #pragma unroll
   for (int e = 0; e < 3; e++) pos[e] = r.freqs ? r.pos[t[e]] : 0;
-  if (qn.w) qw = pairs_of<4>({qn.w, 0}, 0, at, half);
-  if (kn.w) kw = pairs_of<4>({kn.w, 0}, 0, at, half);
-  if (qn.bias) qb = pairs_of<4>({qn.bias, 0}, 0, at, half);
-  if (kn.bias) kb = pairs_of<4>({kn.bias, 0}, 0, at, half);
+  if (qn.w) w[0] = pairs_of<4>({qn.w, 0}, 0, at, half);
+  if (kn.w) w[1] = pairs_of<4>({kn.w, 0}, 0, at, half);
+  if (qn.bias) bias[0] = pairs_of<4>({qn.bias, 0}, 0, at, half);
+  if (kn.bias) bias[1] = pairs_of<4>({kn.bias, 0}, 0, at, half);
   int s = sequence_of_warp(start, ns, i), q0 = start[s], q1 = start[s + 1], lo = 0, hi = 0;
-  if (i < total && i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
+  if (i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
 #pragma unroll
   for (int e = 0; e < 3; e++) angles(r, freqs, pos[e], sn[e], cs[e]);
   grid_wait();
@@ -164,58 +183,41 @@ KERNEL __launch_bounds__(256) k_attention_heads(STAMP, const int *bind, Dim rows
     x[e] = pairs_of<4>(e ? k : q, e ? (t[e] * a.kv_heads + kv) * d : (t[e] * a.heads + h) * d, at, half);
     if (e) y[e - 1] = pairs_of<4>(v, (t[e] * a.kv_heads + kv) * d, at, half);
   }
+  norm_heads(x, qn, kn, w, bias, at, half, per);
 #pragma unroll
-  for (int e = 0; e < 3; e++) {
-    norm_head(x[e], e ? kn : qn, e ? kw : qw, e ? kb : qb, at, d);
-    turn_head(x[e], sn[e], cs[e]);
+  for (int e = 0; e < 3; e++) turn_head(x[e], sn[e], cs[e]);
+  float dot[2] = {};
+#pragma unroll
+  for (int e = 0; e < 2; e++) {
+#pragma unroll
+    for (int c = 0; c < 8; c++) dot[e] += x[0].x[c / 4][c % 4] * x[e + 1].x[c / 4][c % 4];
+    dot[e] = warp_sum(dot[e]);
   }
-#pragma unroll
-  for (int e = 0; e < 2; e++)
-#pragma unroll
-    for (int p = 0; p < 2; p++) {
-      *(float4 *)&ks[warp + 8 * e][p * 128 + at] = *(const float4 *)x[e + 1].x[p];
-      *(float4 *)&vs[warp + 8 * e][p * 128 + at] = *(const float4 *)y[e].x[p];
-    }
+  if (lane == 0) scores[warp] = dot[0], scores[warp + 8] = dot[1];
   __syncthreads();
-  if (i >= total) return;
-  // Products with 16 keys. Lanes then exchange them: lanes 2j and 2j + 1 get key j's sum.
-  float sc[16];
+  // Lanes j and j + 16 have the score of key j: sums over 16 lanes are of all keys.
+  int j = lane % 16 - q0;
+  float z = -INF, top, p, sum;
+  if (j >= lo && j < hi) z = final_score(a, scores[lane % 16], slope, j);
+  top = z;
 #pragma unroll
-  for (int j = 0; j < 16; j++) {
-    sc[j] = 0;
-    if (j < total)
+  for (int o = 8; o; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+  sum = p = z == -INF ? 0 : expf(z - top);
 #pragma unroll
-      for (int p = 0; p < 2; p++) {
-        float4 u = *(const float4 *)&ks[j][p * 128 + at];
-        sc[j] += x[0].x[p][0] * u.x + x[0].x[p][1] * u.y + x[0].x[p][2] * u.z + x[0].x[p][3] * u.w;
-      }
-  }
-#pragma unroll
-  for (int o = 16, n = 8; n; o >>= 1, n >>= 1)
-#pragma unroll
-    for (int j = 0; j < n; j++) {
-      bool upper = lane & o;
-      float mine = upper ? sc[j + n] : sc[j], other = upper ? sc[j] : sc[j + n];
-      sc[j] = mine + __shfl_xor_sync(~0u, other, o);
-    }
-  int j = lane / 2 - q0;
-  float dot = sc[0] + __shfl_xor_sync(~0u, sc[0], 1), z = -INF;
-  if (j >= lo && j < hi) z = final_score(a, dot, a.alibi ? alibi_slope(a, h) : 0, j);
-  float top = warp_max(z), p = z == -INF ? 0 : expf(z - top), sum = warp_sum(p) / 2;
-  if (lse && lane == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
+  for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  if (lse && threadIdx.x == 0) lse[(u64)i * a.heads + h] = sum > 0 ? top + logf(sum) : -INF;
   p = sum > 0 ? p / sum : 0;
-  float4 acc[2] = {};
+  float p0 = __shfl_sync(~0u, p, warp), p1 = __shfl_sync(~0u, p, warp + 8);
 #pragma unroll
-  for (int u = 0; u < 16; u++) {
-    if (u >= total) break;
-    float w = __shfl_sync(~0u, p, 2 * u);
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      float4 g = *(const float4 *)&vs[u][e * 128 + at];
-      acc[e].x += w * g.x, acc[e].y += w * g.y, acc[e].z += w * g.z, acc[e].w += w * g.w;
-    }
+  for (int e = 0; e < 2; e++) {
+    const float *f = y[0].x[e], *g = y[1].x[e];
+    *(float4 *)&sums[warp][e * 128 + at] = {p0 * f[0] + p1 * g[0], p0 * f[1] + p1 * g[1], p0 * f[2] + p1 * g[2], p0 * f[3] + p1 * g[3]};
   }
-  if (at >= half) return;
-  float *to = out + ((u64)i * a.heads + h) * d + at;
-  *(float4 *)to = acc[0], *(float4 *)(to + half) = acc[1];
+  __syncthreads();
+  int c = threadIdx.x % 128;
+  if (c >= half) return;
+  float u[8];
+#pragma unroll
+  for (int e = 0; e < 8; e++) u[e] = sums[e][threadIdx.x];
+  out[((u64)i * a.heads + h) * d + threadIdx.x / 128 * half + c] = u[0] + u[1] + (u[2] + u[3]) + (u[4] + u[5] + (u[6] + u[7]));
 }

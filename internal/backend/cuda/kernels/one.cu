@@ -21,6 +21,9 @@ struct One {
   int kv;    // type of the cache: F32 or F16
   int split; // warps that share the k of two rows
   int early; // weights are there before the kernels before this one have ended
+  // Of streamed weights: groups of warps that share, warp * inverse >> 16 is warp /
+  // split, and pairs of a block, of which the first rest blocks take one more.
+  int groups, inverse, quota, rest;
 };
 
 // Values 8i to 8i+7 of a row whose length is a multiple of 8.
@@ -149,18 +152,38 @@ __device__ __forceinline__ void end_pair(const One &p, const Pair &a, int row, f
   }
 }
 
-// Values first to first + 8192 of x + add, of which a thread takes PER fours that lie
-// 4 * THREADS apart; 0 behind the last. The loads of BATCH fours are under way together.
-template <int THREADS, int BATCH, int PER> __device__ __forceinline__ void row_of(float4 (&v)[PER], const One &p, int first) {
+// The ends of a block's pairs, whose sums lie there by the parts of k. Thread i has
+// what pair i needs.
+template <int TYPE, int THREADS> __device__ __forceinline__ void end_pairs(const One &p, int first, int mine, Pair end, const float *sums, float sn, float cs) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < mine; i += THREADS) {
+    if (i >= THREADS) {
+      end = pair_at<TYPE>(p, first + i);
+      if (end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
+    }
+    const float *from = sums + 2 * i * p.split;
+    float u = 0, v = 0;
+    for (int s = 0; s < p.split; s++) u += from[s], v += from[p.split + s];
+    end_pair(p, end, 0, u, v, sn, cs);
+  }
+}
+
+// Where four e of a thread begins: fours lie 4 * THREADS apart, or pairs of neighbours
+// do.
+template <int THREADS, bool PAIRS> __device__ __forceinline__ int four_at(int thread, int e) { return PAIRS ? 8 * (thread + THREADS * (e / 2)) + 4 * (e % 2) : 4 * (thread + THREADS * e); }
+
+// Values first to first + 8192 of x + add, of which a thread takes PER fours; 0 behind
+// the last. The loads of BATCH fours are under way together.
+template <int THREADS, int BATCH, bool PAIRS, int PER> __device__ __forceinline__ void row_of(float4 (&v)[PER], const One &p, int first) {
 #pragma unroll
   for (int e = 0; e < PER; e++) v[e] = {0, 0, 0, 0};
 #pragma unroll
   for (int e = 0; e < PER; e += BATCH) {
-    if (first + 4 * THREADS * e >= p.k) break; // for all threads
+    if (first + four_at<THREADS, PAIRS>(0, e) >= p.k) break; // for all threads
     float4 u[BATCH];
 #pragma unroll
     for (int h = 0; h < BATCH; h++) {
-      int i = first + 4 * (threadIdx.x + THREADS * (e + h));
+      int i = first + four_at<THREADS, PAIRS>(threadIdx.x, e + h);
       u[h] = {0, 0, 0, 0};
       if (i >= p.k) continue;
       v[e + h] = *(const float4 *)(p.x + i);
@@ -174,7 +197,7 @@ template <int THREADS, int BATCH, int PER> __device__ __forceinline__ void row_o
 
 // Subtracts the mean of a whole row where the norm does, and gives the factor of the
 // norm. The first block writes the row to sum before.
-template <int THREADS, int PER> __device__ __forceinline__ float centred(float4 (&v)[PER], const One &p) {
+template <int THREADS, bool PAIRS, int PER> __device__ __forceinline__ float centred(float4 (&v)[PER], const One &p) {
   float mean = 0, sq = 0;
   if (p.norm == 2) {
 #pragma unroll
@@ -183,7 +206,7 @@ template <int THREADS, int PER> __device__ __forceinline__ float centred(float4 
   }
 #pragma unroll
   for (int e = 0; e < PER; e++) {
-    int i = 4 * (threadIdx.x + THREADS * e);
+    int i = four_at<THREADS, PAIRS>(threadIdx.x, e);
     if (i >= p.k) break;
     if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
     v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
@@ -214,8 +237,8 @@ template <int THREADS, class PUT> __device__ __forceinline__ void normed(STAMP, 
       gain[e] = p.norm && i < p.k ? *(const float4 *)(p.nw + i) : float4{0, 0, 0, 0};
     }
     if (p.early && first == 0) grid_wait();
-    row_of<THREADS, 1>(v, p, first);
-    float rstd = p.norm ? centred<THREADS>(v, p) : 1;
+    row_of<THREADS, 1, false>(v, p, first);
+    float rstd = p.norm ? centred<THREADS, false>(v, p) : 1;
 #pragma unroll
     for (int e = 0; e < PER; e++) {
       int i = first + 4 * (threadIdx.x + THREADS * e);
@@ -232,8 +255,8 @@ __device__ __forceinline__ void own_norm(STAMP, const One &p, float *xs) {
   for (int i = 4 * threadIdx.x; i < p.k; i += 1024) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(smem_at(xs + i)), "l"(p.nw + i) : "memory");
   if (p.early) grid_wait();
   float4 v[8];
-  row_of<256, 2>(v, p, 0);
-  float rstd = centred<256>(v, p);
+  row_of<256, 2, false>(v, p, 0);
+  float rstd = centred<256, false>(v, p);
   asm volatile("cp.async.wait_all;" ::: "memory"); // a thread reads what it copied
 #pragma unroll
   for (int e = 0; e < 8; e++) {

@@ -136,6 +136,63 @@ KERNEL __launch_bounds__(256) k_norm_block(STAMP, const int *bind, Dim rows, int
   norm_held<256, 8>(stamp_, bind, rows, cols, y, x, add, sum, w, bias, width, chunk, rms, eps, offset, b);
 }
 
+// Few chunks of up to 2048 values: a block per chunk, whose threads hold 4 values each.
+// All that does not depend on x happens before the wait: gains are loaded if no kernel
+// writes them (early), because they come from memory, not from the cache.
+KERNEL __launch_bounds__(512) k_norm_row(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, int early, Before b) {
+  __shared__ __align__(16) float parts[4][16]; // a sum per warp, for each of the totals
+  u64 first = blockIdx.x * (u64)chunk;
+  int i = 4 * threadIdx.x, at = first % width + i;
+  bool live = i < chunk;
+  float per = 1.0f / chunk;
+  for (int e = threadIdx.x; e < 64; e += blockDim.x) parts[e / 16][e % 16] = 0;
+  float4 g = {}, c = {}, bg = {}, bc = {}; // gains and biases of both norms
+  auto gains = [&] {
+    if (!live) return;
+    g = *(const float4 *)(w + at);
+    if (bias) c = *(const float4 *)(bias + at);
+    if (b.w) bg = *(const float4 *)(b.w + at);
+    if (b.w && b.bias) bc = *(const float4 *)(b.bias + at);
+  };
+  if (early) gains();
+  bool there = first < (u64)size(rows, bind) * cols;
+  __syncthreads();
+  grid_wait();
+  if (!there) return; // the whole block
+  u64 o = first + i;
+  float4 v = {}, u = {};
+  if (live) {
+    v = four_of(x.p, x.half, o);
+    if (add.p) u = four_of(add.p, add.half, o);
+  }
+  if (!early) gains();
+  // A total has its own part of shared memory: it needs one barrier.
+  auto total = [&](float s, float *part) {
+    s = warp_sum(s);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+    __syncthreads();
+    const float4 *p = (const float4 *)part;
+    float4 a = p[0], b = p[1], c = p[2], d = p[3];
+    return (a.x + b.x + (c.x + d.x)) + (a.y + b.y + (c.y + d.y)) + ((a.z + b.z + (c.z + d.z)) + (a.w + b.w + (c.w + d.w)));
+  };
+  auto norm = [&](int rms, float eps, float offset, const float4 &g, const float4 &c, float (*part)[16]) {
+    if (!rms) {
+      float mean = total(v.x + v.y + v.z + v.w, part[0]) * per;
+      if (live) v.x -= mean, v.y -= mean, v.z -= mean, v.w -= mean;
+    }
+    float f = rsqrtf(total(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w, part[1]) * per + eps);
+    return float4{v.x * f * (g.x + offset) + c.x, v.y * f * (g.y + offset) + c.y, v.z * f * (g.z + offset) + c.z, v.w * f * (g.w + offset) + c.w};
+  };
+  if (b.w) v = norm(b.rms, b.eps, b.offset, bg, bc, parts);
+  if (!live) v = {};
+  if (add.p) v.x += u.x, v.y += u.y, v.z += u.z, v.w += u.w;
+  if (sum && live) *(float4 *)(sum + o) = v;
+  float4 r = norm(rms, eps, offset, g, c, parts + 2);
+  if (!live) return;
+  if (y.f) *(float4 *)(y.f + o) = r;
+  if (y.h) *(uint2 *)(y.h + o) = {bf16_pair(r.x, r.y), bf16_pair(r.z, r.w)};
+}
+
 // Pools, as package graph numbers them.
 enum { POOL_MEAN, POOL_CLS, POOL_LAST, POOL_MAX, POOL_MEAN_SQRT, POOL_WEIGHTED };
 

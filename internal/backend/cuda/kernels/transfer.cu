@@ -23,6 +23,9 @@ KERNEL k_transfer(STAMP, int *bind, const int *sizes, const Part *parts, int n, 
   grid_wait();
   u64 begin = card_clock();
   bool first_block = (blockIdx.x | blockIdx.y) == 0;
+  // Stamps of the kernels before this one go home while results travel.
+  bool stamps_home = stamp_.to && home && first_block;
+  u64 clock = stamps_home && threadIdx.x + 1 < count ? clocks[threadIdx.x] : begin;
   Part p = {};
   p.blocks = 1;
   if (blockIdx.y < n) p = parts[blockIdx.y];
@@ -60,9 +63,13 @@ KERNEL k_transfer(STAMP, int *bind, const int *sizes, const Part *parts, int n, 
     }
   }
   if (bind || !bound[3]) return;
-  __threadfence_system(); // results are in host memory
-  __syncthreads();        // and the stamp of the results is there
-  if (first_block)
-    for (int c = threadIdx.x; c < count; c += blockDim.x) home[c] = clocks[c];
+  if (stamps_home)
+    for (int c = threadIdx.x; c < count; c += blockDim.x) {
+      home[c] = clock;
+      int next = c + blockDim.x;
+      if (next < count) clock = next + 1 < count ? clocks[next] : begin;
+    }
+  __threadfence_system(); // results and stamps are in host memory
+  __syncthreads();
   if (threadIdx.x == 0) home[count + blockIdx.y * gridDim.x + blockIdx.x] = card_clock();
 }
