@@ -224,20 +224,24 @@ func TestSingleRowsStream(t *testing.T) {
 		o    Options
 		k    int
 		want string
-	}{{Options{}, 512, "k_"}, {Options{F32: true}, 512, "k_one_"}, {Options{OldCodes: true}, 512, "k_one_"}, {Options{}, 64, "k_one_"}, {Options{}, 1 << 16, "k_one_"}} {
+	}{{Options{}, 512, "streamed"}, {Options{F32: true}, 512, "k_one_"}, {Options{OldCodes: true}, 512, "k_one_"}, {Options{}, 64, "k_one_"}, {Options{}, 1 << 16, "k_one_"}} {
 		for _, d := range []tensor.DType{tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
 			if c.k%d.Info().BlockLen != 0 {
 				continue
 			}
 			f := newFake()
 			bindOne(t, f, c.o, d, c.k)
-			if c.want == "k_" {
-				c.want = map[bool]string{true: "k_stream_", false: "k_codes_"}[d == tensor.BF16]
+			want := c.want
+			switch {
+			case want == "streamed" && d == tensor.BF16:
+				want = "k_stream_"
+			case want == "streamed":
+				want = "k_codes_"
 			}
 			found := false
 			for _, launches := range f.lists {
 				for _, l := range launches {
-					if strings.HasPrefix(l.kernel, c.want) {
+					if strings.HasPrefix(l.kernel, want) {
 						found = true
 						if l.shared > mostShared {
 							t.Errorf("%s, %d values: %d bytes of shared memory, expected at most %d", l.kernel, c.k, l.shared, mostShared)
@@ -246,7 +250,7 @@ func TestSingleRowsStream(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("%+v, %s, %d values: no %s", c.o, d, c.k, c.want)
+				t.Errorf("%+v, %s, %d values: no %s", c.o, d, c.k, want)
 			}
 		}
 	}

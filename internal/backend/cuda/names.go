@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 122ac58ccb135092edd83161a3354cbb2a7213a236cf91c2126c4df4d5e4851d
+// sources: 10dc9d8caf6edb10014e444d8090b30b569770c57e79044d6c28563260b37524
 var imageHashes = map[string]string{
-	"compute_80.ptx": "68689c543cbbaaa4e6a5ebe7ecdefa3f8a9c16270fa1f41c3205554c578ffdf3",
-	"sm_80.cubin":    "b7c9693f87d914ae8717ee839d9cbe54f5cfc762f9a4bbac894aeecee0223a60",
-	"sm_86.cubin":    "2d45c645702618bab6df3ce827b9cc19f90f4e462dbf0dbd3bf4b29819e2a69e",
-	"sm_89.cubin":    "5f207a72107e48749d684643653ad02e57f5e041e2fce85a9111a929e10321d1",
-	"sm_90a.cubin":   "97e09c854e319518e41b1664424092d188d0b6343a5383264579ce1148885918",
+	"compute_80.ptx": "0955835eb8844bd8d34e2afbf086aa1070661b848c62927c42146ea3e4f8b05f",
+	"sm_80.cubin":    "f16cfe2bad51d9dc427a2479dead53138e1d270302eb58e4eb000a6006cb6d2e",
+	"sm_86.cubin":    "f48d9429de5f402f1ab8cd8032f33e7201ddf61a9e7ab5416fc78f95904d17b0",
+	"sm_89.cubin":    "94cb030849320883d6e46af9e9307726586768899af6b0f2742f766e48337285",
+	"sm_90a.cubin":   "959653bd76ed39e5494b17758867305f3f94c3042495df40a75f6eca5e85d8f7",
 }
 
 // kernelNames are the kernels of each image.
