@@ -45,7 +45,8 @@ var headSizes = []int{64, 128, 256}
 
 // rotatedHeads reports whether queries and keys rotate alike, as a whole and in
 // halves, by positions that are there before the run and frequencies that do not
-// depend on the text's length. A norm is of each head, by one weight for all.
+// depend on the text's length. A norm is of each head, by one weight for all, which no
+// step writes.
 func rotatedHeads(nodes []*graph.Node) bool {
 	n := nodes[len(nodes)-1]
 	q, k := n.In[0].Node, n.In[1].Node
@@ -61,7 +62,7 @@ func rotatedHeads(nodes []*graph.Node) bool {
 			continue
 		}
 		attr, width := m.Attr.(graph.NormAttr), m.In[1].Shape.Len(tensor.Bind{})
-		if width != head || attr.Size(width) != head {
+		if width != head || attr.Size(width) != head || !fromFile(m) { // the kernel reads gains before it waits
 			return false
 		}
 	}

@@ -255,13 +255,14 @@ func (b *binder) decode(kernel string, to address, w *graph.Value) {
 func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []any {
 	n, parts := columns(p)
 	ends, slots, kv := b.RowEnds(p)
+	early := b.weights(p) && (norm.Kind == 0 || fromFile(p.X.Node)) // what is read before the wait
 	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
 		each3(parts, func(i int) address { return ends[i].Y }),
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
 		each3(parts, func(i int) address { return ends[i].Cache }),
 		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
-		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, b.weights(p),
+		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, early,
 		s.groups, s.inverse, s.quota, s.rest}
 }
 
@@ -273,7 +274,7 @@ func (b *binder) one(p *device.Products) {
 		b.launch(s.kernel+b.name(p), [3]int{s.blocks, 1, 1}, 32*s.warps, b.oneArgs(p, norm, s)...)
 		b.launches[len(b.launches)-1].shared = s.shared
 	}
-	if s, ok := b.streamed(p, pairs, norm.Kind > 0); ok {
+	if s, ok := b.streamed(p, pairs); ok {
 		launch(s)
 		return
 	}

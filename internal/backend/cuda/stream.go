@@ -29,7 +29,7 @@ const (
 
 // streamed is that of a step with so many pairs of rows. In f32, for narrow rows, and
 // where a block cannot hold what it needs, there is none.
-func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, bool) {
+func (b *binder) streamed(p *device.Products, pairs int) (stream, bool) {
 	t := b.DType(p.Nodes[0].In[1])
 	if b.be.opts.OldCodes || b.be.inF32(p.K) || p.K%8 != 0 {
 		return stream{}, false
@@ -47,11 +47,7 @@ func (b *binder) streamed(p *device.Products, pairs int, norm bool) (stream, boo
 		return stream{}, false
 	}
 	most := b.share(&s, pairs, 1)
-	x := 0
-	if norm && 4*p.K > streamStage { // it lies in the last stage where it fits there
-		x = 4 * p.K
-	}
-	s.shared = streamStages*streamStage + x + 2*most*(8+4*s.split)
+	s.shared = streamStages*streamStage + 2*most*(8+4*s.split) // a row that is normed lies in the last stage
 	return s, s.shared <= b.be.streamShared()
 }
 
