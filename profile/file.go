@@ -121,6 +121,7 @@ func (p *Profile) upgrade(version int) {
 			}
 		}
 	}
+	p.clamp()
 }
 
 // decode reads JSON; its errors speak of the file, not of Go's types.

@@ -46,6 +46,9 @@ func (s *PlanStats) checkParts(scopes int) error {
 		}
 	}
 	rest := s.asPart()
+	if rest.least() < 0 {
+		return fmt.Errorf("the sum of lane_wait_ns over all steps is too large: %d remain, expected 0 or more of the ledger's barrier_ns, %d", rest.least(), s.Ledger.Barrier)
+	}
 	for i := range s.ByScope {
 		if rest.addPart(&s.ByScope[i], -1); rest.least() < 0 {
 			return fmt.Errorf("by_scope[%d]: with the scopes before it has more than the plan: %d remain, expected 0 or more", i, rest.least())
@@ -58,7 +61,9 @@ func (s *PlanStats) checkParts(scopes int) error {
 func (s *ScopePart) least() int64 {
 	after := s.Ledger.Barrier // waits of lanes that had no step left
 	for _, v := range s.Wait {
-		after -= v
+		if after -= v; min(v, after) < 0 {
+			return min(v, after) // further ones could wrap the sum
+		}
 	}
 	return min(s.Ledger.Runs, after, least(s.Compute), least(s.Wait), least(s.FLOPs), least(s.Bytes))
 }
@@ -135,7 +140,24 @@ func (p *Profile) checkRun(r *RawRun) error {
 			run.Lanes[i].Steps[s] = StepStamps{l.Arrive[s], l.Begin[s], l.End[s]}
 		}
 	}
-	return run.check(&plan.Plan, make([]stepSpan, len(plan.Steps)))
+	if err := run.check(&plan.Plan, make([]stepSpan, len(plan.Steps))); err != nil {
+		return err
+	}
+	return r.checkStamped(&run)
+}
+
+// checkStamped finds stamps that check took for those of an earlier run and cleared in
+// its copy: recorders write 0 in their place.
+func (r *RawRun) checkStamped(run *Run) error {
+	for i := range r.Lanes {
+		l := &r.Lanes[i]
+		for s, left := range run.Lanes[i].Steps {
+			if was := (StepStamps{l.Arrive[s], l.Begin[s], l.End[s]}); was != left {
+				return fmt.Errorf("lanes[%d]: step %d: arrive %d, begin %d, end %d, expected 0 or no earlier than start_ns, %d", i, s, was.Arrive, was.Begin, was.End, r.Start)
+			}
+		}
+	}
+	return nil
 }
 
 // asPart is one run as a part of its plan. Sums that are beyond most are just that.

@@ -66,6 +66,9 @@ var floatRanges = map[string]floatRange{
 	"Overhead.interval95_percent": {-100, 1e6},
 }
 
+// anyNumber are the fields that name something, by a number of 64 bits.
+var anyNumber = map[string]bool{"ScopeEvent.frame": true, "ScopeEvent.under": true}
+
 // checkNumbers finds a number out of its range in a decoded profile. It walks all
 // fields, so that none is forgotten.
 func (p *Profile) checkNumbers() error {
@@ -84,6 +87,7 @@ type numberField struct {
 	path   string // ".wall_ns"; "" for an embedded struct
 	ints   intRange
 	floats floatRange
+	free   bool // any number will do
 }
 
 func (w numberWalk) fields(t reflect.Type) []numberField {
@@ -107,6 +111,7 @@ func (w numberWalk) fields(t reflect.Type) []numberField {
 		if r, ok := floatRanges[t.Name()+field.path]; ok {
 			field.floats = r
 		}
+		field.free = anyNumber[t.Name()+field.path]
 		out = append(out, field)
 	}
 	w[t] = out
@@ -115,7 +120,7 @@ func (w numberWalk) fields(t reflect.Type) []numberField {
 
 // check returns where below v a number is out of the range of f, and how.
 func (w numberWalk) check(v reflect.Value, f *numberField) (at string, err error) {
-	switch v.Kind() {
+	switch kind := v.Kind(); kind {
 	case reflect.Int, reflect.Int64:
 		return "", f.checkInt(v.Int())
 	case reflect.Float64:
@@ -148,6 +153,12 @@ func (w numberWalk) check(v reflect.Value, f *numberField) (at string, err error
 				return fields[i].path + at, err
 			}
 		}
+	case reflect.String, reflect.Bool:
+	default:
+		if kind == reflect.Uint64 && f.free {
+			break
+		}
+		panic("profile: a file has a " + v.Type().String() + ", for which there are no ranges")
 	}
 	return "", nil
 }

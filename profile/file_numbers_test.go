@@ -209,8 +209,9 @@ func fieldOf(kind string) string {
 	return kind[strings.LastIndex(kind, ".")+1:]
 }
 
-// mayBeNegative are the fields in which a number below 0 has a meaning.
-var mayBeNegative = regexp.MustCompile(`\.(layer|last|parent|dispatch_ns|idle_ns|residual_ns|lost_ns|lost_low_ns|lost_high_ns|cache_ns|neighbour_ns|kernel_ns|peak|value|median_percent|interval95_percent\[\])$`)
+// mayBeNegative are the fields in which a number below 0 has a meaning, or was written
+// by earlier builds, as in those of requests.
+var mayBeNegative = regexp.MustCompile(`\.(requests\.parts\[\]\.time_ns|layer|last|parent|dispatch_ns|idle_ns|residual_ns|lost_ns|lost_low_ns|lost_high_ns|cache_ns|neighbour_ns|kernel_ns|peak|value|median_percent|interval95_percent\[\])$`)
 
 // outOfAnyRange is true of numbers that no field of a kind can have.
 func outOfAnyRange(kind string, n json.Number) bool {
@@ -238,5 +239,19 @@ func TestNumbersOfNewFields(t *testing.T) {
 		if err == nil || at+" "+err.Error() != c.want {
 			t.Errorf("%+v: %s %v, expected %s", c.value, at, err, c.want)
 		}
+	}
+}
+
+// A number of a kind that the walk does not know would have no range.
+func TestNumbersOfUnknownKinds(t *testing.T) {
+	for _, v := range []any{struct{ N uint64 }{}, struct{ N []int32 }{[]int32{1}}, struct{ N float32 }{}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T: its number is taken for none", v)
+				}
+			}()
+			numberWalk{}.check(reflect.ValueOf(v), nil)
+		}()
 	}
 }

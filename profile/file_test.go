@@ -119,11 +119,65 @@ func TestReadRefuses(t *testing.T) {
 		{"heap", replace(`"step_stats":[{"calls":4`, `"step_stats":[{"heap":{"objects":-1,"bytes":8},"calls":4`), "plans[0].step_stats[0].heap.objects is -1"},
 		{"scope", replace(`"scopes":[{"id":0,`, `"scopes":[{"id":0,"open":-1,`), "scopes[0].open is -1"},
 		{"samples", replace(`"samples":{"every":1,"wall_ns":[`, `"samples":{"every":1,"wall_ns":[1,`), "plans[0]: samples: 5 walls"},
+		{"stamps before a run", replace(`1060900,0],"begin_ns":[1003000,1006000,1042000,1061000,0],"end_ns":[1005900,1041900,1060800,1091000,0]`,
+			`1060900,0],"begin_ns":[1003000,1006000,1042000,1061000,3],"end_ns":[1005900,1041900,1060800,1091000,2]`),
+			"raw_runs[0]: lanes[1]: step 4: arrive 0, begin 3, end 2, expected 0 or no earlier than start_ns, 1000000"},
+		{"waits", replace(`"lane_wait_ns":[0,0]`, `"lane_wait_ns":[1000000,0]`), "plans[0]: the sum of lane_wait_ns over all steps is too large"},
 		{"request", replace(`"first_token_ns":1200000`, `"first_token_ns":1`), "requests.raw[0]"},
 	} {
 		_, err := Read("bad.json", []byte(c.data))
 		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "bad.json: ") {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Waits of many steps do not wrap to a sum that is not below 0.
+func TestLeastDoesNotWrap(t *testing.T) {
+	part := newPart(-1, 12)
+	for k := range part.Wait {
+		part.Wait[k] = most
+	}
+	if v := part.least(); v >= 0 {
+		t.Errorf("waits of 12 steps of %d ns each, and none in the ledger: the least value is %d", int64(most), v)
+	}
+}
+
+// Recorders of earlier builds wrote numbers that are a little beyond what is written
+// now. Their files are read, with the numbers as they would be written now.
+func TestReadFilesOfEarlierBuilds(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		spoil     func(*Profile)
+		got, want func(*Profile) float64
+	}{
+		{"time without a processor", func(p *Profile) {
+			s := &p.Plans[0]
+			more := s.ByLane[1].LaneTime + 5 - s.ByLane[1].OffCPU
+			s.ByLane[1].OffCPU, s.Ledger.OffCPU, p.Ledger.OffCPU = s.ByLane[1].OffCPU+more, s.Ledger.OffCPU+more, p.Ledger.OffCPU+more
+		}, func(p *Profile) float64 { return float64(p.Plans[0].ByLane[1].OffCPU) }, func(p *Profile) float64 { return float64(p.Plans[0].ByLane[1].LaneTime) }},
+		{"time on other threads", func(p *Profile) {
+			s := &p.Plans[0]
+			more := s.ByLane[0].LaneTime + 5 - s.ByLane[0].Blind
+			s.ByLane[0].Blind, s.Ledger.Blind, p.Ledger.Blind = s.ByLane[0].Blind+more, s.Ledger.Blind+more, p.Ledger.Blind+more
+		}, func(p *Profile) float64 { return float64(p.Plans[0].ByLane[0].Blind) }, func(p *Profile) float64 { return float64(p.Plans[0].ByLane[0].LaneTime) }},
+		{"time of a request", func(p *Profile) { p.Requests.Parts[0].Time = -5.5 },
+			func(p *Profile) float64 { return p.Requests.Parts[0].Time }, func(*Profile) float64 { return 0 }},
+		{"memory of a device", func(p *Profile) { p.Devices[0].Held = p.Devices[0].Used - 1 },
+			func(p *Profile) float64 { return float64(p.Devices[0].Held) }, func(p *Profile) float64 { return float64(p.Devices[0].Used) }},
+		{"longest pause", func(p *Profile) { p.Go.LongPause = p.Go.Pause + 1 },
+			func(p *Profile) float64 { return float64(p.Go.LongPause) }, func(p *Profile) float64 { return float64(p.Go.Pause) }},
+	} {
+		p := filled(t)
+		c.spoil(p)
+		if c.got(p) == c.want(p) || p.check() == nil {
+			t.Errorf("%s: it is what recorders write now", c.name)
+		}
+		read, err := Read("old.json", encode(t, p))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got, want := c.got(read), c.want(read); got != want {
+			t.Errorf("%s: %v, expected %v", c.name, got, want)
 		}
 	}
 }
