@@ -18,7 +18,8 @@ const (
 // MemoryDiff is one class of memory of the process, or of a plan, before and
 // after: means over the recordings of each side. If all recordings say which memory was
 // resident, the rows of the process are that, by owner, and plans on the host have no
-// rows: what they lay out counts as far as it was touched.
+// rows: what they lay out counts as far as it was touched. Memory of devices is never
+// resident: weights and plans on them are compared as laid out.
 type MemoryDiff struct {
 	Owner    string  `json:"owner"`
 	Class    string  `json:"class"`
@@ -74,8 +75,14 @@ func (d *MemoryDiff) judge(x, y []float64, part, least float64) {
 	}
 }
 
+// weightsClass is the class of memory that the plans of a process share.
+const weightsClass = "weights"
+
+// onDevice: some of the plan's lanes are those of a device.
+func onDevice(s *profile.PlanStats) bool { return s.Ledger.Runs > 0 && s.HostLanes > 0 }
+
 // compareLaidOut compares every class that all recordings have. host: those of the
-// process and of plans on the host too, not only those of plans on devices.
+// process and of plans on the host too, not only weights and plans on devices.
 func compareLaidOut(a, b []*profile.Profile, host bool) []MemoryDiff {
 	type key struct{ owner, class string }
 	var values [2]map[key][]float64
@@ -94,9 +101,11 @@ func compareLaidOut(a, b []*profile.Profile, host bool) []MemoryDiff {
 			}
 			if host {
 				take(processOwner, p.Memory)
+			} else if bytes, ok := p.Memory[weightsClass]; ok && slices.ContainsFunc(p.Plans, func(s profile.PlanStats) bool { return onDevice(&s) }) {
+				take(processOwner, map[string]int64{weightsClass: bytes})
 			}
 			for i := range p.Plans {
-				if s := &p.Plans[i]; s.Ledger.Runs > 0 && (host || s.HostLanes > 0) {
+				if s := &p.Plans[i]; onDevice(s) || host && s.Ledger.Runs > 0 {
 					take("plan "+cmp.Or(s.Name, s.ID), s.MemoryBytes)
 				}
 			}

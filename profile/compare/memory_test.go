@@ -103,3 +103,29 @@ func TestCompareMemoryOfDevices(t *testing.T) {
 		t.Errorf("%+v", c.Memory)
 	}
 }
+
+// Weights on a device are not resident either, and no plan has them.
+func TestCompareWeightsOfDevices(t *testing.T) {
+	for _, hostLanes := range []int{0, 1} {
+		rng := rand.New(rand.NewPCG(71, 1))
+		a, b := holding(rng, map[string]float64{"program": 17}), holding(rng, map[string]float64{"program": 17})
+		b.Memory["weights"] = 200 << 20
+		for _, p := range []*profile.Profile{a, b} {
+			p.Plans[0].HostLanes = hostLanes
+		}
+		var rows []MemoryDiff
+		for _, d := range compare(t, []*profile.Profile{a}, []*profile.Profile{b}).Memory {
+			if d.Class == "weights" {
+				rows = append(rows, d)
+			}
+		}
+		if len(rows) != hostLanes {
+			t.Errorf("%d host lanes: %d rows of weights: %+v", hostLanes, len(rows), rows)
+		}
+		for _, d := range rows {
+			if d.Resident || d.Owner != processOwner || d.Before != 100<<20 || d.After != 200<<20 || d.Verdict != MoreMemory {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+}
