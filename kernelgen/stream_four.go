@@ -14,14 +14,14 @@ import "fmt"
 // fourPanels is how many panels are multiplied at once.
 const fourPanels = 4
 
-// Lines are asked for into L2 so many bytes ahead, or a whole block of 256 columns,
-// and into L1 fourNear bytes ahead.
+// L2 is asked for lines fourFar bytes ahead, or one block ahead where blocks have 256
+// columns. L1 is asked for lines fourNear bytes ahead.
 const (
 	fourFar  = 2 << 10
 	fourNear = 256
 )
 
-// ofPanel is what an address in the first panel becomes one in panel p by.
+// ofPanel is the index that turns an address in the first panel into one in panel p.
 var ofPanel = [fourPanels]string{"", "(R9*1)", "(R9*2)", "(BX*1)"}
 
 // streamFour writes the kernel for blocks of 32 columns.

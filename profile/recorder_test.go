@@ -22,6 +22,8 @@ func TestBadStampsAreErrors(t *testing.T) {
 		{"missing wake", `lane "worker 1" woke at 0`, func(r *Run) { r.Lanes[1].Wake = 0 }},
 		{"missing done", `was done at 0`, func(r *Run) { r.Lanes[0].Done = 0 }},
 		{"missing start", `run from 0`, func(r *Run) { r.Start = 0 }},
+		{"missing costs", `run has costs of 4 steps, expected 5`, func(r *Run) { r.Costs = r.Costs[:4] }},
+		{"missing slots", `lane "worker 1" has slots for 0 steps, expected 5`, func(r *Run) { r.Lanes[1].Steps = nil }},
 		{"absent but stamped", `not absent`, func(r *Run) { r.Lanes[1].Absent = true }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -32,8 +32,9 @@ type Run struct {
 	Lanes []LaneSlots // [lane]
 
 	// Costing, where not nil, is asked for the costs of its steps when the run is
-	// folded, many runs at a time, by one goroutine at a time for each plan. Inputs
-	// are for it: the integers of the run's inputs that costs depend on.
+	// folded, many runs at a time, by one goroutine at a time for each plan. It is asked
+	// again at each snapshot if the run is kept. Inputs are for it: the integers of the
+	// run's inputs that costs depend on.
 	Costing Costing
 	Inputs  []int32
 
@@ -164,7 +165,9 @@ func (r *Run) expectStamps() {
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		own(&l.Wake)
-		ownAll(&l.Steps[0].Arrive, uintptr(len(l.Steps))*unsafe.Sizeof(l.Steps[0]))
+		if len(l.Steps) > 0 {
+			ownAll(&l.Steps[0].Arrive, uintptr(len(l.Steps))*unsafe.Sizeof(l.Steps[0]))
+		}
 	}
 }
 
@@ -234,6 +237,14 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 		if spans[s].last == 0 {
 			return fmt.Errorf("%w: plan %q: step %d %q was stamped by none of %d lanes", ErrStamp, p.ID, s, p.Steps[s].Name, len(r.Lanes))
 		}
+	}
+	return nil
+}
+
+// checkCosts is for runs of a recorder; those of files have no Costs.
+func (r *Run) checkCosts(p *Plan) error {
+	if len(r.Costs) != len(p.Steps) {
+		return fmt.Errorf("%w: plan %q: run has costs of %d steps, expected %d: was it acquired from another plan?", ErrStamp, p.ID, len(r.Costs), len(p.Steps))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type LaneClock struct {
 	wall    int64 // a moment
 	cpu     int64 // the thread's clock at that moment
 
-	seen, off, blind int64 // of this run
+	off, blind int64 // of this run
 
 	watch *threadWatch
 	again int64 // when the watch is to be looked up again
@@ -66,7 +66,7 @@ func (c *LaneClock) Look() (now int64, kept bool) {
 
 // Enter says that the lane enters a run, and returns that moment.
 func (c *LaneClock) Enter() (now int64) {
-	c.seen, c.off, c.blind = 0, 0, 0
+	c.off, c.blind = 0, 0
 	return c.In()
 }
 
@@ -100,8 +100,7 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
-	if now, kept := c.Look(); kept && c.page != nil {
-		c.seen += now - c.wall
+	if _, kept := c.Look(); kept && c.page != nil {
 		return
 	}
 	version := c.watch.version() // before the time: a switch after it moves the next version
@@ -111,7 +110,6 @@ func (c *LaneClock) Out() {
 		c.blind += wall
 		return
 	}
-	c.seen += wall
 	if !c.watch.exact() || version != c.version {
 		c.off += max(0, wall-(c.watch.time(version, now)-c.cpu))
 	}
@@ -144,7 +142,6 @@ func (c *LaneClock) lost() (off int64) {
 	cpu := c.watch.time(c.version, now)
 	wall := now - c.wall
 	off = max(0, wall-(cpu-c.cpu))
-	c.seen += wall
 	c.off += off
 	c.wall, c.cpu = now, cpu
 	return off

@@ -23,7 +23,6 @@ type Slot struct {
 
 	running int // bucket in flight, -1 when idle
 	last    int // bucket of the last run
-	bind    tensor.Bind
 	run     *profile.Run
 	plan    recorded // of run
 	folded  error    // what folding met since the run began
@@ -59,7 +58,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		return errors.New("plan: a run is already in flight, wait for it first")
 	}
 	s := sl.sess
-	sl.bind, sl.run, sl.folded, sl.ran = b, nil, nil, [2]int64{}
+	sl.run, sl.folded, sl.ran = nil, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
 	end := s.end
 	s.least, s.end = 0, whole
