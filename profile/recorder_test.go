@@ -2,6 +2,7 @@ package profile
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -461,5 +462,22 @@ func TestBordersAreCacheLines(t *testing.T) {
 	var l LaneSlots
 	if at := unsafe.Offsetof(l.Time); at != line {
 		t.Errorf("the second group of a lane begins at byte %d", at)
+	}
+}
+
+// Slots of lanes begin at cache lines, whatever the number of lanes.
+func TestSlotsBeginAtCacheLines(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 8} {
+		p := testPlan()
+		p.Lanes = nil
+		for i := range n {
+			p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
+		}
+		r := mustPlan(t, NewRecorder(Options{}), p).Acquire()
+		for i := range r.Lanes {
+			if at := uintptr(unsafe.Pointer(&r.Lanes[i])) % 64; at != 0 {
+				t.Errorf("slots of lane %d of %d begin at byte %d of a cache line", i, n, at)
+			}
+		}
 	}
 }

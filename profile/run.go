@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"hotpath/internal/aligned"
 )
 
 // ErrStamp is matched by every error about stamps that are missing or out of
@@ -176,7 +178,7 @@ const slotPad = 6
 
 func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
-	r := &Run{Lanes: make([]LaneSlots, lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: rec.meter}
+	r := &Run{Lanes: aligned.Slice[LaneSlots](lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: rec.meter}
 	if rec.opts.Canary {
 		r.burn = make([]int64, steps)
 	}

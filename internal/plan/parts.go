@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"hotpath/internal/aligned"
 	"hotpath/internal/graph"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -193,7 +194,7 @@ func (e *parts) Describe(p *profile.Plan) {
 			s.Name = fmt.Sprintf("%s, steps %d to %d", s.Name, pt.first, pt.first+pt.n-1)
 			p.Steps = append(p.Steps, s)
 		}
-		pt.view.Lanes = make([]profile.LaneSlots, len(sub.Lanes))
+		pt.view.Lanes = aligned.Slice[profile.LaneSlots](len(sub.Lanes))
 		for l := range pt.view.Lanes {
 			pt.view.Lanes[l].Init(len(sub.Steps), new(profile.LaneTime))
 		}

@@ -169,7 +169,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	if o.Serial {
 		n = 1
 	}
-	e := &exec{be: b, plan: p, mem: m, workers: make([]worker, n)}
+	e := &exec{be: b, plan: p, mem: m, workers: newWorkers(n)}
 	bd := &binder{be: b, plan: p, mem: m, workers: n, rooms: map[string]room{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	"hotpath/internal/aligned"
 	"hotpath/internal/limit"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -43,6 +44,9 @@ type worker struct {
 
 // workerSize is a multiple of a pair of cache lines.
 const workerSize = 256
+
+// newWorkers lets each worker begin at a cache line.
+func newWorkers(n int) []worker { return aligned.Slice[worker](n) }
 
 // run is the number of the run among those of the exec.
 func (w *worker) run() uint64 { return w.epoch >> 32 }

@@ -142,6 +142,17 @@ func TestRecordedRunsAllocateNothing(t *testing.T) {
 	}
 }
 
+func TestWorkersBeginAtCacheLines(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 8} {
+		workers := newWorkers(n)
+		for i := range workers {
+			if at := uintptr(unsafe.Pointer(&workers[i])) % 64; at != 0 {
+				t.Errorf("worker %d of %d begins at byte %d of a cache line", i, n, at)
+			}
+		}
+	}
+}
+
 // A stamp looks at two cache lines of its worker: what begins a step and ends it, and
 // the lane's clock.
 func TestStampsAreTwoCacheLines(t *testing.T) {
