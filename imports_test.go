@@ -17,7 +17,7 @@ import (
 // packages in its folder. A package imports ours only from lower layers and from its
 // own group, see inside. A new group needs a row here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/student", "hotpath/internal/builtin"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/student", "hotpath/internal/builtin", "hotpath/internal/aligned"},
 	{"hotpath/internal/atomicfile", "hotpath/internal/experiment"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -57,7 +57,8 @@ var inside = map[string][][]string{
 var closed = map[string][]string{
 	"hotpath/internal/term":       {},
 	"hotpath/internal/builtin":    {},
-	"hotpath/profile":             {"hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats", "hotpath/internal/student"},
+	"hotpath/internal/aligned":    {},
+	"hotpath/profile":             {"hotpath/internal/aligned", "hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats", "hotpath/internal/student"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
 	"hotpath/internal/lockfile":   {},
