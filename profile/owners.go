@@ -90,8 +90,9 @@ func (r *Residency) check() error {
 
 // owners lists memory with its owners.
 type owners struct {
-	mu   sync.Mutex
-	held map[uintptr]*holding // by address
+	peaks sync.Mutex // held over a look and the call of AtPeak, before mu
+	mu    sync.Mutex
+	held  map[uintptr]*holding // by address
 	// counted is memory on the Go heap that is known by its size only, by who holds it.
 	counted map[any]holding
 	most    *Residency
@@ -173,20 +174,15 @@ func (r *Recorder) LookAtMemory() {
 	samples := r.memory[CeilingSamples]
 	plans := slices.Clone(r.plans)
 	r.mu.Unlock()
-	out := r.owners.look(plans, samples, &r.gc)
-	if out == nil {
-		return
-	}
-	r.owners.mu.Lock()
-	r.owners.most = out
-	r.owners.mu.Unlock()
-	if r.opts.AtPeak != nil {
+	r.owners.peaks.Lock()
+	defer r.owners.peaks.Unlock()
+	if out := r.owners.look(plans, samples, &r.gc); out != nil && r.opts.AtPeak != nil {
 		r.opts.AtPeak(out)
 	}
 }
 
-// look is nil if more was in use before, or if the system does not tell what is
-// resident, in all or of an owner: what owners have would appear as the rest of the Go
+// look keeps and returns what it finds. It is nil if more was in use before, or if the
+// system does not tell what is resident, in all or of an owner: what owners have would appear as the rest of the Go
 // heap and as not known. gc forgets the collections that looking takes.
 func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Residency {
 	o.mu.Lock()
@@ -262,6 +258,7 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 	if o.most != nil && out.inUse() <= o.most.inUse() {
 		return nil
 	}
+	o.most = out
 	return out
 }
 

@@ -24,8 +24,8 @@ type Options struct {
 	// Canary burns small random amounts of time in random steps and keeps them
 	// apart, so that the profile can say how well it finds them ([Canaries]).
 	Canary bool
-	// AtPeak is called when a look at the memory finds more than every look before:
-	// when a session closes, and at the snapshot.
+	// AtPeak is called when a look at the memory finds more in use than every look
+	// before: when a session closes, and at the snapshot. Calls follow each other.
 	AtPeak func(*Residency)
 }
 

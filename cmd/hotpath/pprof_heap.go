@@ -12,8 +12,8 @@ import (
 	"hotpath/profile/export"
 )
 
-// heapAtPeak keeps Go's heap profile of the moment at which most memory was resident,
-// with the owners of that memory. At the end of a command the model is closed, and its
+// heapAtPeak keeps Go's heap profile of the moment at which most memory was in use, with
+// the owners of that memory. At the end of a command the model is closed, and its
 // memory is gone.
 type heapAtPeak struct {
 	mu     sync.Mutex
@@ -21,14 +21,12 @@ type heapAtPeak struct {
 	heap   bytes.Buffer // Go's profile
 }
 
-// take is called at each peak.
+// take is called at each peak, of which the recorder keeps the last one too.
 func (h *heapAtPeak) take(owners *profile.Residency) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.owners == nil || owners.Bytes > h.owners.Bytes {
-		h.owners = owners
-		h.takeHeap()
-	}
+	h.owners = owners
+	h.takeHeap()
 }
 
 func (h *heapAtPeak) takeHeap() {
