@@ -243,9 +243,6 @@ func TestSingleRowsStream(t *testing.T) {
 				for _, l := range launches {
 					if strings.HasPrefix(l.kernel, want) {
 						found = true
-						if l.shared > mostShared {
-							t.Errorf("%s, %d values: %d bytes of shared memory, expected at most %d", l.kernel, c.k, l.shared, mostShared)
-						}
 					}
 				}
 			}

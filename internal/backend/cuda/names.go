@@ -4,7 +4,7 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 10dc9d8caf6edb10014e444d8090b30b569770c57e79044d6c28563260b37524
+// sources: e65919f7b01b5fd8c4675b00b7a45ba09c20740b84d46792133692e2df67044a
 var imageHashes = map[string]string{
 	"compute_80.ptx": "0955835eb8844bd8d34e2afbf086aa1070661b848c62927c42146ea3e4f8b05f",
 	"sm_80.cubin":    "f16cfe2bad51d9dc427a2479dead53138e1d270302eb58e4eb000a6006cb6d2e",

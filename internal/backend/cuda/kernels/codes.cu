@@ -1,7 +1,7 @@
 // Products of a single row with weights in blocks of codes, on the integers of the
 // tensor cores. A block has 8 warps. A tile is 8 pairs of rows of weights: the first
 // rows of the pairs are the upper half of a 16-row operand, the second rows its lower
-// half. A warp takes the same part of k of every tile that it takes. Rows come by
+// half. A warp takes the same parts of k of every tile that it takes. Rows come by
 // asynchronous copies of 16 bytes, as in stream.cu.
 //
 // x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits, which
