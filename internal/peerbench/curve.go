@@ -100,6 +100,15 @@ func (p place) scaling(model string, in inputs) Group {
 // scalingSeconds are some dozen turns of 1 and of 2 threads.
 const scalingSeconds = 4
 
+// besideEachOther puts each ceiling behind the work on as many threads. A core that
+// computes in tiles may run at half its clock for a while: both then see the same.
+func besideEachOther(runners []Runner, counts int) (out []Runner) {
+	for i := range counts {
+		out = append(out, runners[i], runners[counts+i])
+	}
+	return out
+}
+
 // curves are the groups of `make scale`: how each kind of work scales with threads,
 // beside the scaling of its ceiling. They make their models themselves.
 func (p place) curves() []Group {
@@ -117,6 +126,7 @@ func (p place) curves() []Group {
 		r.Op = work.Op
 		g.addWays(r, ours, "threads", "", counts)
 		g.addCeiling(r, ceiling, counts)
+		g.Runners = besideEachOther(g.Runners, len(counts))
 		return g
 	}
 	short := embed(32, 128, 2)
