@@ -20,7 +20,6 @@ const chain = 16
 // gemm times products of m rows with a matrix [n,k] and back with one of [k,n], many
 // in one run, so that values stay on the device between them.
 func (b *bench) gemm(work string, m, n, k int) (err error) {
-	began := time.Now()
 	be, err := b.backend()
 	if err != nil {
 		return err
@@ -34,11 +33,11 @@ func (b *bench) gemm(work string, m, n, k int) (err error) {
 	for range chain {
 		x = g.Linear("down", g.Linear("up", x, up, nil), down, nil)
 	}
-	built, err := g.Freeze(g.SumSquares("sum", x))
+	frozen, err := g.Freeze(g.SumSquares("sum", x))
 	if err != nil {
 		return err
 	}
-	prog, err := plan.Compile("gemm", built, be, plan.Buckets(be, built.Max), plan.CompileOptions{})
+	prog, err := plan.Compile("gemm", frozen, be, plan.Buckets(be, frozen.Max), plan.CompileOptions{})
 	if err != nil {
 		return err
 	}
@@ -47,15 +46,17 @@ func (b *bench) gemm(work string, m, n, k int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	var times []float64
-	for end := time.Now().Add(b.budget); len(times) < b.rounds+3 && (len(times) < 6 || time.Now().Before(end)); {
-		begin := time.Now()
-		if err := s.Run(context.Background(), built.Max); err != nil {
-			return err
+	return b.measure(work, 4*chain*float64(m)*float64(n)*float64(k)/1e12, func() ([]float64, error) {
+		var times []float64
+		for end := time.Now().Add(b.budget); len(times) < b.rounds+3 && (len(times) < 6 || time.Now().Before(end)); {
+			begin := time.Now()
+			if err := s.Run(context.Background(), frozen.Max); err != nil {
+				return nil, err
+			}
+			times = append(times, time.Since(begin).Seconds())
 		}
-		times = append(times, time.Since(begin).Seconds())
-	}
-	return b.report(work, times[3:], 4*chain*float64(m)*float64(n)*float64(k)/1e12, began)
+		return times[3:], nil
+	})
 }
 
 // randomly is a source of random matrices in bf16, by rows and columns.

@@ -5,6 +5,10 @@
 //	gpubench -m DIR -device cuda -work "embed 32x128" -work "decode 8" -work "prefill 4096" -work "train 32x1024"
 //	gpubench -m DIR -work "soak 1000"
 //	gpubench -work "gemm 512x2048x2048"
+//	gpubench -m DIR -convert FILE.gguf -type Q4_0
+//
+// With -turns a work is opened once and measured once per line of standard input, so
+// that a peer can take its turns in between (turns.go).
 //
 // Training reads DIR/data.txt. Products need no model; their tok_s are TFLOP/s. With
 // -shape minilm, smollm2 or llama-1b in place of -m the model is made with random weights; what
@@ -12,12 +16,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,14 +28,12 @@ import (
 	"strings"
 	"time"
 
-	"hotpath"
 	_ "hotpath/cuda"
 	"hotpath/internal/backend/cuda"
 	"hotpath/internal/backend/opencl"
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
-	"hotpath/internal/sample"
 	"hotpath/internal/shapes"
 	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
@@ -53,9 +54,10 @@ type bench struct {
 	rounds, tokens                   int
 	oldCodes                         bool
 	budget                           time.Duration
-	shape                            string
-	ids                              uint64  // hash of what the last decode generated first
-	rate                             float64 // f32 operations per second that were measured; 0: unknown
+	shape, convert, kind             string
+	requests                         *bufio.Scanner // one line per turn; nil: works are measured once
+	ids                              uint64         // hash of what the last decode generated first
+	rate                             float64        // f32 operations per second that were measured; 0: unknown
 }
 
 func main() {
@@ -70,8 +72,21 @@ func main() {
 	flag.DurationVar(&b.budget, "time", 2*time.Second, "time per work at most")
 	flag.IntVar(&b.tokens, "tokens", 0, "tokens per run at most; 0 for the device's default")
 	flag.BoolVar(&b.oldCodes, "old-codes", false, "on a card, decode one sequence by the kernels in f32")
+	flag.StringVar(&b.convert, "convert", "", "write the model of -m to this .gguf file and measure nothing")
+	flag.StringVar(&b.kind, "type", "Q8_0", "type of -convert's matrices")
+	turns := flag.Bool("turns", false, "measure a work once per line of standard input")
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS", "train SEQSxTOKENS", "soak CALLS" or "gemm MxNxK"; may be repeated`)
 	flag.Parse()
+	if *turns {
+		b.requests = bufio.NewScanner(os.Stdin)
+	}
+	if b.convert != "" {
+		if err := b.writeGGUF(); err != nil {
+			fmt.Fprintf(os.Stderr, "gpubench: %s as %s: %v\n", b.path, b.kind, err)
+			os.Exit(1)
+		}
+		return
+	}
 	remove, err := b.prepare()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gpubench: %v\n", err)
@@ -125,8 +140,12 @@ func (b *bench) all(ws works) (failed bool) {
 	return failed
 }
 
-// rates tells what the device does at most, where its backend measures that.
+// rates tells what the device does at most, where its backend measures that. Turns
+// do without it: it opens the device once more.
 func (b *bench) rates() error {
+	if b.requests != nil {
+		return nil
+	}
 	be, err := engine.NewBackend(b.device, engine.BackendOptions{Precision: b.precision})
 	if err != nil {
 		return err
@@ -209,24 +228,20 @@ func (b *bench) one(i int, work string) error {
 		}
 	}
 	var times []float64
-	run := func() (err error) {
+	run := func() (_ []float64, err error) {
 		switch what {
 		case "embed":
 			times, err = b.embed(e, m, ids)
 		default:
 			times, err = b.generate(e, ids, what)
 		}
-		return err
-	}
-	began := time.Now()
-	if err := run(); err != nil {
-		return err
+		return times, err
 	}
 	count := float64(seqs * tokens)
 	if what == "decode" {
 		count = float64(seqs)
 	}
-	if err := b.report(work, times, count, began); err != nil {
+	if err := b.measure(work, count, run); err != nil {
 		return err
 	}
 	if r, ok := be.(*opencl.Backend); ok {
@@ -247,7 +262,7 @@ func (b *bench) one(i int, work string) error {
 	for range 4 {
 		for _, pause := range []bool{true, false} {
 			e.Pause(pause)
-			if err := run(); err != nil {
+			if _, err := run(); err != nil {
 				return err
 			}
 			if pause {
@@ -287,43 +302,6 @@ func (b *bench) report(work string, times []float64, count float64, began time.T
 	return err
 }
 
-// train times the optimizer steps of a run of 12, without the first three. A profile
-// is that of another run of 6.
-func (b *bench) train(i int, work string, seqs, tokens int) error {
-	began := time.Now()
-	times, err := b.steps(12, seqs, tokens, nil)
-	if err == nil {
-		err = b.report(work, times, float64(seqs*tokens), began)
-	}
-	if err != nil || b.profile == "" {
-		return err
-	}
-	rec := profile.NewRecorder(profile.Options{})
-	if _, err := b.steps(6, seqs, tokens, rec); err != nil {
-		return err
-	}
-	return export.Export(fmt.Sprintf("%s.%d.csv", b.profile, i), rec.Snapshot())
-}
-
-// steps trains some steps and returns the time of each behind the third.
-func (b *bench) steps(count, seqs, tokens int, rec *profile.Recorder) (times []float64, err error) {
-	out, err := os.MkdirTemp("", "gpubench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(out)
-	cfg := hotpath.DefaultTrainConfig()
-	cfg.Model, cfg.Data, cfg.Out = b.path, []string{filepath.Join(b.path, "data.txt")}, filepath.Join(out, "run")
-	cfg.Steps, cfg.BatchTokens, cfg.SeqLen = count, seqs*tokens, tokens
-	_, err = hotpath.Train(context.Background(), cfg, hotpath.TrainOptions{Device: b.device, Precision: b.precision, Profile: rec, OnStep: func(s hotpath.TrainStep) error {
-		if s.Step > 3 {
-			times = append(times, s.Elapsed.Seconds())
-		}
-		return nil
-	}})
-	return times, err
-}
-
 func scan(s, format string, to ...any) bool {
 	n, err := fmt.Sscanf(s, format, to...)
 	return err == nil && n == len(to)
@@ -360,59 +338,4 @@ func same(e *engine.Engine, m *model.Model, ids [][]int32, dst []float32) error 
 		}
 	}
 	return nil
-}
-
-// generate times the steps between tokens, or the time to the first token.
-func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []float64, err error) {
-	most := 1
-	if what == "decode" {
-		most = 128
-	}
-	b.ids = 0
-	hash := fnv.New64a()
-	for end := time.Now().Add(b.budget); len(times) < 4 || time.Now().Before(end); {
-		var streams []*engine.Stream
-		begin := time.Now()
-		for _, p := range ids {
-			s, err := e.Generate(context.Background(), engine.Request{Prompt: p, MaxTokens: most, Sample: sample.Params{}})
-			if err != nil {
-				return nil, err
-			}
-			streams = append(streams, s)
-		}
-		for n := 0; ; n++ {
-			ended := 0
-			for _, s := range streams {
-				token, ok := s.Next()
-				if ok && b.ids == 0 {
-					binary.Write(hash, binary.LittleEndian, token)
-				}
-				if !ok {
-					ended++
-					if s.Err() != nil {
-						return nil, s.Err()
-					}
-				}
-			}
-			if ended > 0 {
-				break
-			}
-			now := time.Now()
-			if what == "prefill" || n > 8 {
-				times = append(times, now.Sub(begin).Seconds())
-			}
-			begin = now
-		}
-		b.ids = hash.Sum64()
-		if what == "decode" && len(times) >= 4*b.rounds {
-			break
-		}
-		if what == "prefill" && len(times) >= b.rounds {
-			break
-		}
-	}
-	if what == "prefill" {
-		times = times[1:]
-	}
-	return times, nil
 }

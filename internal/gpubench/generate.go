@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"hotpath/internal/engine"
+	"hotpath/internal/sample"
+)
+
+// skipped is the number of steps of a generation that are not timed.
+const skipped = 8
+
+// generate times the time to the first token, or a generation's mean step behind the
+// first nine: a stream may hold several tokens, so single steps are not seen.
+func (b *bench) generate(e *engine.Engine, ids [][]int32, what string) (times []float64, err error) {
+	most, least := 1, 4
+	if what == "decode" {
+		most, least = 128, 2
+	}
+	b.ids = 0
+	hash := fnv.New64a()
+	for end := time.Now().Add(b.budget); len(times) < b.rounds && (len(times) < least || time.Now().Before(end)); {
+		var streams []*engine.Stream
+		begin := time.Now()
+		for _, p := range ids {
+			s, err := e.Generate(context.Background(), engine.Request{Prompt: p, MaxTokens: most, Sample: sample.Params{}})
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, s)
+		}
+		var last time.Time
+		n := 0
+		for ; ; n++ {
+			ended := 0
+			for _, s := range streams {
+				token, ok := s.Next()
+				if ok && b.ids == 0 {
+					binary.Write(hash, binary.LittleEndian, token)
+				}
+				if !ok {
+					ended++
+					if s.Err() != nil {
+						return nil, s.Err()
+					}
+				}
+			}
+			if ended > 0 {
+				break
+			}
+			if last = time.Now(); what == "decode" && n == skipped {
+				begin = last
+			}
+		}
+		b.ids = hash.Sum64()
+		if what == "prefill" {
+			times = append(times, last.Sub(begin).Seconds())
+		} else if n > skipped+1 {
+			times = append(times, last.Sub(begin).Seconds()/float64(n-1-skipped))
+		} else {
+			return nil, fmt.Errorf("%d tokens until a sequence ended, expected more than %d", n, skipped+1)
+		}
+	}
+	if what == "prefill" {
+		times = times[1:]
+	}
+	return times, nil
+}
