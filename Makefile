@@ -96,14 +96,21 @@ opencl-card: opencl-card-build
 gpu-test:
 	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest ./cuda | tee /dev/stderr | grep -q '^    --- PASS'
 
-# gpu-peers measures a card beside PyTorch in one run: make gpu-peers
-# PEERFLAGS="--compile". It needs torch, transformers, safetensors and tokenizers.
+# gpu-peers measures a card beside PyTorch in one run and fills in docs/performance.md;
+# PEERFLAGS="--limit 480" stops it before 480 seconds. It needs torch, transformers,
+# safetensors and tokenizers. gpu-peers-dry shows without a card that the script works,
+# on the CPU with small shapes; it fills in bin/performance.md.
 # gpu-soak makes 10,000 calls of embed with random shapes and 1,000 generations with
 # random cancellations, and fails if memory of the card grows.
-.PHONY: gpu-peers gpu-soak card
+.PHONY: gpu-peers gpu-peers-dry gpu-soak card
 gpu-peers:
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
-	$(PYTHON) scripts/peers_gpu.py bin/gpubench $(PEERFLAGS)
+	$(PYTHON) scripts/peers_gpu.py bin/gpubench --compile --docs docs/performance.md $(PEERFLAGS)
+
+gpu-peers-dry:
+	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
+	cp docs/performance.md bin/performance.md
+	$(PYTHON) scripts/peers_gpu.py bin/gpubench --dry --docs bin/performance.md $(PEERFLAGS)
 
 gpu-soak: models
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
@@ -113,7 +120,7 @@ gpu-soak: models
 # card builds what scripts/card.sh runs on a machine with a card and without Go.
 card:
 	mkdir -p bin/card
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/card/gpubench ./internal/gpubench
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.built=$$(git rev-parse --short HEAD)" -o bin/card/gpubench ./internal/gpubench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/card/hotpath ./cmd/hotpath
 	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/optest.test ./internal/optest
 	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/cuda.test ./cuda

@@ -97,7 +97,10 @@ for part in $parts; do
     write smollm2
     figure smollm2 "soak 150"
     ;;
-  peers) limited 580 peers "$python" "$root/scripts/peers_gpu.py" "$bin/gpubench" --compile --json "$results" ;;
+  peers) # the page's section, to be copied
+    printf '<!-- peers:gpu -->\n<!-- /peers:gpu -->\n' >"$out/performance.md"
+    limited 580 peers "$python" "$root/scripts/peers_gpu.py" "$bin/gpubench" --compile --limit 560 --json "$results" --docs "$out/performance.md"
+    ;;
   *)
     note "no part $part, expected test, figures, codes, soak or peers"
     failed=1

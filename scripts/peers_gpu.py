@@ -1,279 +1,363 @@
-"""Measures hotpath beside PyTorch on one card, alternately, with random weights in
-the models' shapes, and prints a table: make gpu-peers.
+"""Measures hotpath beside PyTorch on one card, with random weights in the models'
+shapes, and fills in the page's tables: make gpu-peers.
 
-    python3 scripts/peers_gpu.py GPUBENCH [--compile] [--only NAME] [--json FILE]
+    python3 scripts/peers_gpu.py GPUBENCH [--compile] [--docs FILE] [--json FILE] [--limit SECONDS] [--only NAME]
     python3 scripts/peers_gpu.py --write DIR [--only NAME]
 
-GPUBENCH is internal/gpubench, built. PyTorch runs eagerly and, with --compile,
-compiled with CUDA graphs; the faster of the two counts. Products (gemm) are
-PyTorch's, which calls cublasLt. A row that fails says why, and the next one runs.
---write makes the models' directories, for scripts/card.sh, and measures nothing.
+GPUBENCH is internal/gpubench, built. In each row hotpath and PyTorch are open at once
+and take turns: A B C, then C B A. PyTorch runs eagerly and, with --compile, compiled
+with CUDA graphs too; the faster of the two counts. Products (gemm) are PyTorch's,
+which calls cublasLt.
 
-It needs a card (--write does not) and these packages, in any recent version:
+A row that fails says why, and the next one runs. The page and --json's file are
+written after every row; --limit stops before so many seconds, and rows that were not
+measured say so. --write makes the models' directories, for scripts/card.sh, and
+measures nothing. --dry shows without a card that all of it works, on the CPU with
+small shapes.
+
+It needs a card (--write and --dry do not) and these packages, in any recent version:
 pip install torch transformers safetensors tokenizers
 """
 
 import argparse
-import copy
+import datetime
 import json
 import os
-import random
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-try:
-    import safetensors  # noqa: F401
-    import tokenizers  # noqa: F401
-    import torch
-    import transformers  # noqa: F401
-except ImportError as missing:
-    sys.exit(f"peers_gpu: {missing}: pip install torch transformers safetensors tokenizers")
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import verify_gemma
-from safetensors.torch import save_file
+import peers_gpu_report as report
 
 SHAPES = {
-    "minilm": dict(kind="bert", dim=384, ffn=1536, layers=6, heads=12, vocab=30522),
-    "smollm2": dict(kind="llama", dim=576, ffn=1536, layers=30, heads=9, kv=3, vocab=49152),
-    "llama1b": dict(kind="llama", dim=2048, ffn=8192, layers=16, heads=32, kv=8, vocab=128256),
-    "embeddinggemma": dict(kind="gemma", vocab=262144),
-    "gpt2": dict(kind="gpt2", vocab=50257),
+    "minilm": dict(name="MiniLM", kind="bert", dim=384, ffn=1536, layers=6, heads=12, vocab=30522),
+    "smollm2": dict(name="SmolLM2's shape", kind="llama", dim=576, ffn=1536, layers=30, heads=9, kv=3, vocab=49152),
+    "llama1b": dict(name="Llama 1B", kind="llama", dim=2048, ffn=8192, layers=16, heads=32, kv=8, vocab=128256),
+    "embeddinggemma": dict(name="EmbeddingGemma", kind="gemma", layers=24, vocab=262144),
+    "gpt2": dict(name="GPT-2 124M", kind="gpt2", dim=768, layers=12, heads=12, vocab=50257),
 }
-WORKS = {
-    "minilm": ["embed 1x16", "embed 32x128", "embed 1024x128"],
-    "smollm2": ["decode 1"],
-    "llama1b": ["decode 1", "decode 8", "decode 64", "prefill 4096"],
-    "embeddinggemma": ["embed 1x16", "embed 32x20", "embed 256x128"],
-    "gpt2": ["decode 1", "decode 8", "prefill 960", "train 32x1024"],
-}
+SMALL = dict(dim=256, ffn=512, layers=2, heads=4, kv=2, vocab=4096)  # of --dry
 # Products of the models with 512 rows and more: rows, results and values of a row.
-PRODUCTS = [(512, 2048, 2048), (512, 8192, 2048), (4096, 2048, 2048), (4096, 8192, 2048), (4096, 1536, 384), (32768, 1536, 384), (32768, 3072, 768)]
-CHAIN = 16  # pairs of products in one run, as in gpubench
+PRODUCTS = ["512x2048x2048", "512x8192x2048", "4096x2048x2048", "4096x8192x2048", "4096x1536x384", "32768x1536x384", "32768x3072x768"]
+# Model, work, and the types in which hotpath reads the weights ("": those of the
+# directory). Rows that take little time come first.
+PLAN = [
+    *(("minilm", f"embed {size}", [""]) for size in ("1x16", "32x128", "1024x128")),
+    *(("gemm", f"gemm {size}", [""]) for size in PRODUCTS),
+    ("llama1b", "decode 1", ["", "Q8_0", "Q4_0"]),
+    *(("llama1b", work, [""]) for work in ("decode 8", "decode 64", "prefill 4096")),
+    ("smollm2", "decode 1", ["", "Q4_1"]),
+    *(("embeddinggemma", f"embed {size}", [""]) for size in ("1x16", "32x20", "256x128")),
+    ("gpt2", "train 32x1024", [""]),
+]
+ANSWER = 120  # seconds within which gpubench must open a work or end a turn
+RESERVE = 10  # seconds of --limit for the end
 
 
-def config(shape):
-    from transformers import BertConfig, Gemma3TextConfig, GPT2Config, LlamaConfig
-
-    if shape["kind"] == "gemma":
-        return Gemma3TextConfig(**{**verify_gemma.CONFIG, "vocab_size": shape["vocab"]})
-    if shape["kind"] == "gpt2":
-        return GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
-    if shape["kind"] == "bert":
-        return BertConfig(hidden_size=shape["dim"], intermediate_size=shape["ffn"], num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"], vocab_size=shape["vocab"])
-    return LlamaConfig(
-        hidden_size=shape["dim"], intermediate_size=shape["ffn"], num_hidden_layers=shape["layers"], num_attention_heads=shape["heads"], num_key_value_heads=shape["kv"],
-        vocab_size=shape["vocab"], max_position_embeddings=8192, tie_word_embeddings=True, rope_theta=500000.0)
+class TimeUp(BaseException):
+    """--limit is near, or somebody ends the run."""
 
 
-def build(shape, path, device="cuda"):
-    """The model on the device in bf16, and its directory for hotpath."""
-    from transformers import BertModel, Gemma3TextModel, GPT2LMHeadModel, LlamaForCausalLM
-
-    torch.manual_seed(1)
-    make = {"bert": BertModel, "gemma": Gemma3TextModel, "gpt2": GPT2LMHeadModel, "llama": LlamaForCausalLM}[shape["kind"]]
-    os.makedirs(path, exist_ok=True)
-    with torch.device(device):
-        model = make(config(shape))
-    if shape["kind"] == "gpt2":  # f32 master weights
-        model.save_pretrained(path)
-        write_text(path)
-        return model.train()
-    model = model.to(torch.bfloat16).eval()
-    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items() if "position_ids" not in k and k != "lm_head.weight"}
-    save_file(tensors, f"{path}/model.safetensors", {"format": "pt"})
-    model.config.architectures = [make.__name__]
-    with open(f"{path}/config.json", "w") as f:
-        f.write(json.dumps({**verify_gemma.CONFIG, "vocab_size": shape["vocab"]}) if shape["kind"] == "gemma" else model.config.to_json_string(use_diff=False))
-    if shape["kind"] == "llama":
-        write_text(path)  # convert wants a tokenizer
-    return model
+def stop(*_):
+    raise TimeUp
 
 
-def write_text(path):
-    """A tokenizer of single bytes, and texts of random words."""
-    import tokenizers
-    from tokenizers import decoders, models, pre_tokenizers
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    t = tokenizers.Tokenizer(models.BPE({c: i for i, c in enumerate(letters)}, []))
-    t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    t.save(f"{path}/tokenizer.json")
-    rng = random.Random(1)
-    with open(f"{path}/data.txt", "w", encoding="utf-8") as f:
-        for _ in range(60000):
-            f.write("".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(2, 9))) + " ")
-
-
-def timed(run, rounds=20, budget=2.0):
-    """Median seconds of calls that end on the card."""
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    times, end = [], time.time() + budget
-    while len(times) < rounds and (len(times) < 3 or time.time() < end):
-        begin = time.time()
-        run()
-        torch.cuda.synchronize()
-        times.append(time.time() - begin)
-    return sorted(times)[len(times) // 2]
-
-
-def torch_train(model, shape, seqs, tokens, compiled):
-    """Tokens per second of steps of AdamW in bf16 autocast with clipping."""
-    ids = torch.randint(shape["vocab"], (seqs, tokens + 1), device="cuda")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    call = torch.compile(model) if compiled else model
-
-    def step():
-        with torch.autocast("cuda", torch.bfloat16):
-            logits = call(ids[:, :-1]).logits
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return seqs * tokens / timed(step, rounds=8, budget=4)
-
-
-def torch_speed(model, shape, work, compiled):
-    if work.startswith("train"):
-        return torch_train(model, shape, *map(int, work.split()[1].split("x")), compiled)
-    if shape["kind"] == "gpt2":  # the others are in bf16 already
-        model = copy.deepcopy(model).to(torch.bfloat16).eval()
-    return torch_inference(model, shape, work, compiled)
-
-
-@torch.inference_mode()
-def torch_inference(model, shape, work, compiled):
-    """Tokens per second of one kind of work, None where it is not measured."""
+def title(model, work, kind):
     what, size = work.split()
-    vocab = shape["vocab"]
-    if what == "embed":
-        seqs, tokens = map(int, size.split("x"))
-        ids = torch.randint(1000, vocab - 1000, (seqs, tokens), device="cuda")
-        call = torch.compile(model, mode="reduce-overhead") if compiled else model
-        return seqs * tokens / timed(lambda: call(input_ids=ids).last_hidden_state.mean(1))
+    if model == "gemm":
+        return " x ".join(size.split("x"))
+    name = SHAPES[model]["name"]
+    if what == "decode":
+        count = "one sequence" if size == "1" else f"{size} sequences"
+        return f"{name}, decode, {count}" + (f", {kind} (PyTorch: bf16)" if kind else "")
     if what == "prefill":
-        if compiled:
-            return None
-        ids = torch.randint(1000, vocab - 1000, (1, int(size)), device="cuda")
-        return int(size) / timed(lambda: model(input_ids=ids, logits_to_keep=1), rounds=6)
-    if not compiled:
-        return None
-    from transformers import StaticCache
+        return f"{name}, prefill of {int(size):,} tokens"
+    return f"{name}, {'training, ' * (what == 'train')}{' x '.join(size.split('x'))}"
 
-    seqs = int(size)
+
+def new_row(model, work, kind):
+    row = report.Row(title(model, work, kind), product=model == "gemm", unit="TFLOP/s" if model == "gemm" else "tok/s")
+    if work.startswith("embed 1x"):  # a latency
+        row.unit, row.call = "ms", int(work.split("x")[1])
+    return row
+
+
+def small(work):
+    """The work in a size for the CPU."""
+    what, size = work.split()
+    most = {"embed": (4, 16), "train": (2, 32), "gemm": (64, 64, 64), "decode": (2,), "prefill": (64,)}[what]
+    return f"{what} {'x'.join(str(min(int(s), m)) for s, m in zip(size.split('x'), most))}"
+
+
+class Hotpath:
+    """gpubench with a work that is open and warm."""
+
+    def __init__(self, bench, path, work, device, folder):
+        self.errors = tempfile.TemporaryFile("w+", dir=folder)
+        model = ["-m", path] if path else []
+        self.process = subprocess.Popen(
+            [bench, *model, "-device", device, "-turns", "-time", "250ms", "-work", work],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, "TMPDIR": folder})
+        try:
+            self.commit = self.answer("ready")["hotpath"]
+        except BaseException:
+            self.close()
+            raise
+
+    def turn(self):
+        try:
+            print(file=self.process.stdin, flush=True)
+        except OSError:  # it has ended: its last line says why
+            pass
+        return self.answer("tok_s")["tok_s"]
+
+    def answer(self, key):
+        """The next line with the key; gpubench writes others too."""
+        timer = threading.Timer(ANSWER, self.process.kill)
+        timer.start()
+        try:
+            for line in self.process.stdout:
+                fields = json.loads(line)
+                if key in fields:
+                    return fields
+        finally:
+            timer.cancel()
+        status = self.process.wait()
+        self.errors.seek(0)
+        raise RuntimeError(([f"gpubench ended with status {status}"] + self.errors.read().strip().splitlines())[-1])
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.errors.close()
+
+
+class Run:
+    def __init__(self, a, torch_side, folder):
+        self.a, self.torch, self.folder = a, torch_side, folder
+        self.device = "cpu" if a.dry else "cuda"
+        self.bench = os.path.abspath(a.bench)
+        self.model = self.model_name = None
+        self.problem = ""  # why there is no model
+        self.commit = revision()
+        plan = [(m, small(w) if a.dry else w, kinds) for m, w, kinds in PLAN if a.only in (None, m)]
+        self.groups = [(m, w, [(kind, new_row(m, w, kind)) for kind in kinds]) for m, w, kinds in plan]
+
+    def rows(self):
+        return [row for _, _, group in self.groups for _, row in group]
+
+    def all(self):
+        for model, work, rows in self.groups:
+            self.take(model)
+            try:
+                self.group(model, work, rows)
+            finally:  # a part of the rounds, if time ran out
+                for _, row in rows:
+                    if row.ours or row.problem:
+                        self.told(row)
+            self.write()
+
+    def take(self, name):
+        """Makes the model that is needed now, in place of the last one."""
+        if name == self.model_name:
+            return
+        self.model, self.model_name, self.problem = None, name, ""
+        self.torch.forget(self.device)
+        if name == "gemm":
+            return
+        try:
+            self.model = self.torch.build(self.shape(name), self.path(name), self.device)
+        except Exception as e:
+            self.problem = f"no model: {one_line(e)}"
+
+    def shape(self, name):
+        shape = SHAPES[name]
+        return {k: SMALL.get(k, v) for k, v in shape.items()} if self.a.dry else shape
+
+    def path(self, name, kind=""):
+        return os.path.join(self.folder, name + (f"-{kind}.gguf" if kind else ""))
+
+    def open(self, name, work, kind):
+        """hotpath with the model in a type, which is made once."""
+        path = None if name == "gemm" else self.path(name, kind)
+        if kind and not os.path.exists(path):
+            made = subprocess.run([self.bench, "-m", self.path(name), "-convert", path, "-type", kind], capture_output=True, text=True, timeout=ANSWER)
+            if made.returncode:
+                raise RuntimeError((made.stderr.strip() or "gpubench wrote no file").splitlines()[-1])
+        return Hotpath(self.bench, path, work, self.device, self.folder)
+
+    def group(self, name, work, rows):
+        """Measures rows that have their work and PyTorch's turns in common."""
+        ours, arms, peers = [], [], {}
+        done, begin, no_graphs = 0, time.monotonic(), False  # done: whole rounds
+        try:
+            for kind, row in rows:
+                row.problem = self.problem
+                if self.problem:
+                    continue
+                try:
+                    ours.append(self.open(name, work, kind))
+                    arms.append((row.ours, ours[-1].turn, row, ""))
+                    self.commit = ours[-1].commit or self.commit
+                except Exception as e:
+                    row.problem = one_line(e)
+            modes = ["eager"] + ["compiled"] * (self.a.compile and name != "gemm")
+            for mode in modes if arms else []:
+                peers[mode] = []
+                try:
+                    turn = self.torch.turns_of(self.model, None if name == "gemm" else self.shape(name), work, mode == "compiled", self.device)
+                    arms.append((peers[mode], turn, None, mode))
+                    no_graphs = not work.startswith("train") and self.torch.skipped_graphs(self.device)
+                except Exception as e:
+                    self.peer_failed(rows, mode, e)
+            while done < self.a.rounds and any(row for _, _, row, _ in arms):
+                for arm in list(arms if done % 2 == 0 else reversed(arms)):
+                    samples, turn, row, mode = arm
+                    try:
+                        samples.append(turn())
+                    except Exception as e:
+                        arms.remove(arm)
+                        samples.clear()
+                        if row:
+                            row.problem = one_line(e)
+                        else:
+                            self.peer_failed(rows, mode, e)
+                done += 1
+        finally:
+            for samples in [*(row.ours for _, row in rows), *peers.values()]:
+                del samples[done:]
+            for _, row in rows:
+                row.peers = {mode: samples for mode, samples in peers.items() if samples}
+                row.no_graphs, row.seconds, row.rounds = no_graphs, time.monotonic() - begin, done if done < self.a.rounds else 0
+            for h in ours:
+                h.close()
+            arms.clear()
+            self.torch.forget(self.device)
+
+    def peer_failed(self, rows, mode, error):
+        print(f"{rows[0][1].work}: PyTorch, {mode}: {type(error).__name__}: {one_line(error)}", file=sys.stderr, flush=True)
+        for _, row in rows:
+            row.peer_problems[mode] = f"{type(error).__name__}: {one_line(error)}"
+
+    def told(self, row):
+        print(report.line(row.cells()), end="", flush=True)
+        if self.a.json:
+            with open(self.a.json, "a", encoding="utf-8") as f:
+                f.write(row.json() + "\n")
+
+    def machine(self):
+        versions = self.torch.versions(self.a.compile)
+        card = "DRY RUN on the CPU with small shapes, no figures" if self.a.dry else self.torch.card()
+        return report.machine_line(datetime.date.today().isoformat(), card, driver(), self.a.rounds, self.commit, versions)
+
+    def write(self):
+        """Fills the page in, once there is a figure."""
+        if self.a.docs and any(row.ours for row in self.rows()):
+            report.write_docs(self.a.docs, report.markdown(self.rows(), self.machine()))
+
+
+def one_line(error):
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def revision():
+    """The commit of the checkout, "" where there is none."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     try:
-        cache = StaticCache(config=model.config, max_batch_size=seqs, max_cache_len=1024, device="cuda", dtype=torch.bfloat16)
-    except TypeError:  # newer versions take the rest from the first call
-        cache = StaticCache(config=model.config, max_cache_len=1024)
-    ids = torch.randint(1000, vocab - 1000, (seqs, 1), device="cuda")
-    at = torch.tensor([200], device="cuda")
-    call = torch.compile(model, mode="reduce-overhead")
-    return seqs / timed(lambda: call(input_ids=ids, past_key_values=cache, cache_position=at, use_cache=True).logits.argmax(-1), rounds=50)
+        out = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    except OSError:
+        return ""
+    return out.stdout.strip() if out.returncode == 0 else ""
 
 
-def torch_product(m, n, k):
-    """TFLOP/s of a chain of products in bf16, replayed as a CUDA graph."""
-    x = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
-    up, down = (torch.randn(s, device="cuda", dtype=torch.bfloat16) / s[1] for s in ((n, k), (k, n)))
-
-    def run():
-        y = x
-        for _ in range(CHAIN):
-            y = torch.nn.functional.linear(torch.nn.functional.linear(y, up), down)
-        return y
-
-    with torch.inference_mode():
-        run()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            run()
-        return 4 * CHAIN * m * n * k / 1e12 / timed(graph.replay)
-
-
-def hotpath_speed(bench, path, work):
-    """Tokens per second, or TFLOP/s of a product; None and a line where it fails."""
-    out = subprocess.run([bench, *(["-m", path] if path else []), "-work", work], capture_output=True, text=True, timeout=300)
-    if out.returncode:
-        print(f"{work}: {(out.stderr.strip() or 'no message').splitlines()[-1]}", file=sys.stderr, flush=True)
-        return None
-    return json.loads(out.stdout.strip().splitlines()[-1])["tok_s"]
-
-
-def attempt(what, run, *args):
-    """What run returns, None and a line where it fails."""
+def driver():
+    """The version of the card's driver, "" where nobody knows it."""
     try:
-        return run(*args)
-    except Exception as e:  # a peer's fault is a row without it
-        print(f"{what}: PyTorch: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", file=sys.stderr, flush=True)
-        return None
+        out = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=30)
+        return out.stdout.split()[0] if out.returncode == 0 and out.stdout.strip() else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
-def row(name, ours, peers, log):
-    peer, mine = max((x for x in peers if x), default=None), min((x for x in ours if x), default=None)
-    cells = [f"{x:,.0f}" if x else "-" for x in (mine, peer)]
-    print(f"| {name} | {cells[0]} | {cells[1]} | {f'{mine / peer:.2f}' if mine and peer else ''} |", flush=True)
-    if log:
-        log.write(json.dumps({"work": name, "hotpath": mine, "pytorch": peer, "ratio": mine / peer if mine and peer else None}) + "\n")
-        log.flush()
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("bench", nargs="?", metavar="GPUBENCH")
+    p.add_argument("--compile", action="store_true", help="PyTorch compiled with CUDA graphs too")
+    p.add_argument("--docs", metavar="FILE", help="put the tables between the markers of this Markdown file")
+    p.add_argument("--json", metavar="FILE", help="append a line per row to this file")
+    p.add_argument("--limit", type=float, metavar="SECONDS", help="stop before so many seconds")
+    p.add_argument("--rounds", type=int, default=5, help="turns of hotpath and of PyTorch in each row (5)")
+    p.add_argument("--only", choices=[*SHAPES, "gemm"], help="one model, or gemm")
+    p.add_argument("--write", metavar="DIR", help="write the models' directories under this one and measure nothing")
+    p.add_argument("--dry", action="store_true", help="small shapes on the CPU: shows that all of it works")
+    a = p.parse_args()
+    if a.write:
+        return a
+    if not a.bench or not os.access(a.bench, os.X_OK) or os.path.isdir(a.bench):
+        p.error("GPUBENCH, expected the program of internal/gpubench")
+    if a.rounds < 1:
+        p.error(f"--rounds {a.rounds}, expected 1 or more")
+    if a.limit is not None and a.limit <= RESERVE:
+        p.error(f"--limit {a.limit:g}, expected more than {RESERVE}")
+    if a.docs and a.only:
+        p.error("--docs with --only, expected one of them: a table of the documentation has all rows")
+    problem = a.docs and report.check_docs(a.docs)
+    if problem:
+        sys.exit(f"peers_gpu: {problem}")
+    return a
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("bench", nargs="?")
-    p.add_argument("--compile", action="store_true", help="PyTorch compiled with CUDA graphs too")
-    p.add_argument("--only", help="one model, or gemm")
-    p.add_argument("--json", help="write a line per row to this file")
-    p.add_argument("--write", help="write the models' directories under this one and measure nothing")
-    a = p.parse_args()
-    if a.only and a.only not in [*SHAPES, "gemm"]:
-        p.error(f"--only {a.only}, expected one of {', '.join(SHAPES)}, gemm")
-    names = [n for n in SHAPES if a.only in (None, n)]
+    begin = time.monotonic()
+    a = parse()
+    import peers_gpu_torch as torch_side
+
     if a.write:
-        for name in names:
-            build(SHAPES[name], os.path.join(a.write, name), "cuda" if torch.cuda.is_available() else "cpu")
-            torch.cuda.empty_cache()
-        return
-    if not a.bench or not os.access(a.bench, os.X_OK):
-        p.error("GPUBENCH, expected the program of internal/gpubench")
-    if not torch.cuda.is_available():
-        sys.exit("peers_gpu: PyTorch finds no card")
-    log = open(a.json, "a") if a.json else None
-    bench = os.path.abspath(a.bench)
-    print("| work | hotpath, tok/s | PyTorch, tok/s | times |\n|---|---|---|---|")
-    for name in names:
-        with tempfile.TemporaryDirectory() as path:
-            model = attempt(name, build, SHAPES[name], path)
-            if model is None:
-                continue
-            for work in WORKS[name]:
-                ours = [hotpath_speed(bench, path, work)]
-                peers = [attempt(f"{name} {work}", torch_speed, model, SHAPES[name], work, c) for c in ((False, True) if a.compile else (False,))]
-                ours.append(hotpath_speed(bench, path, work))
-                row(f"{name} {work}", ours, peers, log)
-            del model
-            torch.cuda.empty_cache()
-    ratios = []
-    for m, n, k in PRODUCTS if a.only in (None, "gemm") else []:
-        work = f"gemm {m}x{n}x{k}"
-        ours = [hotpath_speed(bench, None, work)]
-        peers = [attempt(work, torch_product, m, n, k)]
-        ours.append(hotpath_speed(bench, None, work))
-        row(f"{work}, TFLOP/s", ours, peers, log)
-        if ours[0] and ours[1] and peers[0]:
-            ratios.append(min(ours) / peers[0])
-    if ratios:
-        mean = 1.0
-        for r in ratios:
-            mean *= r ** (1 / len(ratios))
-        print(f"\nproducts: geometric mean {mean:.2f}, least {min(ratios):.2f}")
+        device = "cuda" if torch_side.has_card() else "cpu"
+        for name in SHAPES:
+            if a.only in (None, name):
+                torch_side.build(SHAPES[name], os.path.join(a.write, name), device)
+                torch_side.forget(device)
+        return 0
+    if not a.dry and not torch_side.has_card():
+        sys.exit("peers_gpu: PyTorch finds no card, and this measures on one; --dry runs on the CPU, without figures")
+    with tempfile.TemporaryDirectory(prefix="peers_gpu") as folder:
+        run = Run(a, torch_side, folder)
+        status = measure(run, begin)
+    print(f"\n{report.summary([r for r in run.rows() if r.product])}\n{run.machine()}\npeers_gpu: {time.monotonic() - begin:.0f} s", flush=True)
+    return status
+
+
+def measure(run, begin):
+    """All rows, or those for which there is time. 1 if a row of hotpath failed."""
+    signal.signal(signal.SIGTERM, stop)
+    if run.a.limit is not None:  # again every second, because a library may swallow it
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, max(0.1, run.a.limit - RESERVE - (time.monotonic() - begin)), 1)
+    status = 0
+    print(report.line(["work", "hotpath", "middle half", "PyTorch", "middle half", "hotpath is"]), end="", flush=True)
+    try:
+        run.all()
+    except (TimeUp, KeyboardInterrupt) as e:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        left = sum(not row.ours and not row.problem for row in run.rows())
+        print(f"peers_gpu: {'interrupted' if isinstance(e, KeyboardInterrupt) else 'no time is left'}; {left} rows are not measured", file=sys.stderr, flush=True)
+        run.write()
+        status = 130 if isinstance(e, KeyboardInterrupt) else 0
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for row in run.rows():
+        if row.problem:
+            print(f"peers_gpu: {row.work}: {row.problem}", file=sys.stderr, flush=True)
+            status = status or 1
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

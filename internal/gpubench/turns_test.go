@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
+)
+
+// inTurns does a work on the CPU with a number of requests, and returns what each line
+// of its output says.
+func inTurns(t *testing.T, path, work string, requests int) (lines []map[string]any, err error) {
+	t.Helper()
+	out, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	b := bench{path: path, device: "cpu", rounds: 4, budget: time.Millisecond, requests: bufio.NewScanner(strings.NewReader(strings.Repeat("\n", requests)))}
+	stdout := os.Stdout
+	os.Stdout = out
+	err = b.one(0, work)
+	os.Stdout = stdout
+	if _, err := out.Seek(0, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(out); s.Scan(); {
+		line := map[string]any{}
+		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
+			t.Fatalf("%q: %v", s.Text(), err)
+		}
+		lines = append(lines, line)
+	}
+	return lines, err
+}
+
+// A work says when it is warm, and then answers each request with one line.
+func TestTurns(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(testmodels.Dir(t, "gpt2"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "data.txt"), []byte(strings.Repeat("some words to learn ", 200)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range []string{"gemm 16x32x32", "train 2x8"} {
+		t.Run(work, func(t *testing.T) {
+			lines, err := inTurns(t, folder, work, 2)
+			if err != nil || len(lines) != 3 {
+				t.Fatalf("%v, %v, expected a line that it is ready and one per request", lines, err)
+			}
+			if lines[0]["ready"] != work {
+				t.Errorf("first %v, expected that it is ready", lines[0])
+			}
+			for _, line := range lines[1:] {
+				if rate, _ := line["tok_s"].(float64); !(rate > 0) || line["work"] != work {
+					t.Errorf("%v, expected a rate of %s", line, work)
+				}
+			}
+		})
+	}
+}
+
+// A turn that fails ends the work with its error.
+func TestTurnFails(t *testing.T) {
+	b := bench{requests: bufio.NewScanner(strings.NewReader("\n\n"))}
+	lost, runs := errors.New("lost"), 0
+	err := b.measure("w", 1, func() ([]float64, error) {
+		if runs++; runs == 2 {
+			return nil, lost
+		}
+		return []float64{1}, nil
+	})
+	if !errors.Is(err, lost) || runs != 2 {
+		t.Errorf("%v after %d runs, expected the error of the second", err, runs)
+	}
+}
+
+func TestConvert(t *testing.T) {
+	b := bench{path: testmodels.Dir(t, "llama"), convert: filepath.Join(t.TempDir(), "m.gguf"), kind: "Q8_0"}
+	if err := b.writeGGUF(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := weights.Open(b.convert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if b.kind = "Q9"; b.writeGGUF() == nil {
+		t.Error("a type Q9 was written")
+	}
+}
+
+// The script that compares with PyTorch has tests of its own, which need no card.
+func TestPeersScript(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	if out, err := exec.Command(python, filepath.Join("..", "..", "scripts", "peers_gpu_test.py")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
