@@ -85,6 +85,17 @@ func TestTurnFails(t *testing.T) {
 	}
 }
 
+// A reader that comes late does not make steps shorter.
+func TestStep(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	if got := step(at(0), at(28), at(147), 128); got != 0.001 {
+		t.Errorf("%v s per step, expected 119 steps of a millisecond", got)
+	}
+	if got := step(at(0), at(127), at(128), 128); got != 0.001 {
+		t.Errorf("%v s per step for a late reader, expected the whole generation's", got)
+	}
+}
+
 func TestConvert(t *testing.T) {
 	b := bench{path: testmodels.Dir(t, "llama"), convert: filepath.Join(t.TempDir(), "m.gguf"), kind: "Q8_0"}
 	if err := b.writeGGUF(); err != nil {
