@@ -22,10 +22,35 @@ func long() (cs []Case) {
 	for _, d := range []tensor.DType{tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
 		add(d, d.String(), tensor.Of(tensor.S, 1)) // few rows: the reference is slow
 	}
+	for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
+		cs = append(cs, manyCodes(d)...)
+	}
 	add(tensor.BF16, "BF16, three times as many", tensor.Of(tensor.S, 3))
 	return append(cs, Case{Name: "layer of BF16 with long rows", NoGrad: true, Tol: 1e-3, Build: longLayer},
 		Case{Name: "large matrices of BF16", NoGrad: true, Tol: 5e-5, Build: large(1)},
 		Case{Name: "large matrices of BF16, three times as many rows", NoGrad: true, Tol: 5e-5, Build: large(3)})
+}
+
+// manyCodes are products with so many rows of codes, and so long ones, that a part of a
+// device takes several parts of several rows; and a gate so wide that it may hand its
+// results on in another form.
+func manyCodes(d tensor.DType) []Case {
+	k := max(d.Info().BlockLen, 32)
+	rows := tensor.Fixed(1)
+	return []Case{
+		{Name: "many rows of " + d.String(), NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.Linear("y", b.F32(rows, 256+k), b.Stored(d, 9001, 256+k), b.F32(tensor.Fixed(9001))))
+		}},
+		{Name: "longest rows of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
+			return one(b.Linear("y", b.F32(rows, 8192+k), b.Stored(d, 75, 8192+k), nil))
+		}},
+		{Name: "wide glu and back of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
+			const wide = 3584
+			h := rmsNorm(b, "h", b.F32(rows, 256))
+			y := b.GLU("y", b.Linear("g", h, b.Stored(d, wide, 256), b.F32(tensor.Fixed(wide))), b.Linear("u", h, b.Stored(d, wide, 256), nil), graph.SiLU)
+			return one(b.Linear("back", y, b.Stored(d, 75, wide), nil))
+		}},
+	}
 }
 
 // large is a gate and what it gates, and the way back, of matrices that have kernels of
