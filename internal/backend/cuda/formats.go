@@ -76,6 +76,20 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		}
 		rules = append(rules, product("bf16", "many", 0, plan.Rule{Packing: half, Weights: b.trained, Reads: reads, Writes: results}))
 	}
+	if !invariant {
+		gates := func(s *plan.Step) []*plan.Format {
+			if b.writesCodes(s) {
+				return []*plan.Format{codeRow}
+			}
+			return nil
+		}
+		codes := plan.Rule{Weights: func(m plan.Matrix) bool { return m.Weight() && b.fitsCodes(m) }, Writes: gates}
+		behind := codes
+		behind.Reads, behind.Writes = []*plan.Format{codeRow, nil}, nil
+		behind.When = func(_ *plan.Step, n *graph.Node) bool { return n.In[0].Node.Op == graph.OpGLU }
+		rules = append(rules, product("f32", "one behind a gate", device.OneRow, behind), product("f32", "one of codes", device.OneRow, codes),
+			plan.Rule{Class: "f32", Op: graph.OpGLU, To: device.OneRow, Writes: gates})
+	}
 	for _, r := range []plan.Rule{
 		{Packing: half, Weights: func(m plan.Matrix) bool {
 			return m.Weight() && (m.DType == tensor.F32 || m.DType == tensor.F16) && half.Holds(m.K)

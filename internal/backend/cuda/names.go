@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: e65919f7b01b5fd8c4675b00b7a45ba09c20740b84d46792133692e2df67044a
+// sources: df315dc290a7daab3f24c380640c12fa19c284a117297b651e187c05701b6cda
 var imageHashes = map[string]string{
-	"compute_80.ptx": "0955835eb8844bd8d34e2afbf086aa1070661b848c62927c42146ea3e4f8b05f",
-	"sm_80.cubin":    "f16cfe2bad51d9dc427a2479dead53138e1d270302eb58e4eb000a6006cb6d2e",
-	"sm_86.cubin":    "f48d9429de5f402f1ab8cd8032f33e7201ddf61a9e7ab5416fc78f95904d17b0",
-	"sm_89.cubin":    "94cb030849320883d6e46af9e9307726586768899af6b0f2742f766e48337285",
-	"sm_90a.cubin":   "959653bd76ed39e5494b17758867305f3f94c3042495df40a75f6eca5e85d8f7",
+	"compute_80.ptx": "521331fedecea119f9e91cdbd8c5aabdd3b972f04ae089049da83dd9eb9fdeaf",
+	"sm_80.cubin":    "484ff1e9babf74aa3eb60a5b6c2dd8c1b1957ea66f603b20bd63c59960b17b05",
+	"sm_86.cubin":    "e8b26ee5659428562ce1d2fbdfddbc7477f1d702cfebb42ff20fb49b618ff377",
+	"sm_89.cubin":    "a251eead66a1bb653761d3d6c0e9ba63463040dfebc8e6783a9a666e14c39dd5",
+	"sm_90a.cubin":   "d301146fe120a6ae02482b5461b1a0961224059165caaf77978af6df0f2767f2",
 }
 
 // kernelNames are the kernels of each image.

@@ -255,6 +255,12 @@ func (b *binder) decode(kernel string, to address, w *graph.Value) {
 func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []any {
 	n, parts := columns(p)
 	ends, slots, kv := b.RowEnds(p)
+	if s.codes&readCodes != 0 {
+		norm.X = b.Form(p.X, codeRow)
+	}
+	if s.codes&writeCodes != 0 {
+		ends[0].Y = b.Form(p.Out[0], codeRow)
+	}
 	early := b.weights(p) && (norm.Kind == 0 || fromFile(p.X.Node)) // what is read before the wait
 	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
@@ -263,7 +269,7 @@ func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []an
 		each3(parts, func(i int) address { return ends[i].Cache }),
 		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
 		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, early,
-		s.groups, s.inverse, s.quota, s.rest}
+		s.groups, s.inverse, s.quota, s.rest, s.codes}
 }
 
 // one is a single row, with the norm before it and what makes queries, keys and

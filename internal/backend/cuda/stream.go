@@ -13,6 +13,7 @@ type stream struct {
 	kernel                       string
 	warps, split, blocks, shared int
 	groups, inverse, quota, rest int // as in One
+	codes                        int
 }
 
 const (
@@ -35,13 +36,20 @@ func (b *binder) streamed(p *device.Products, pairs int) (stream, bool) {
 		return stream{}, false
 	}
 	if tile, ok := codeTiles[t]; ok {
-		return b.coded(tile, p.K, pairs)
+		codes := 0
+		if b.Step.ReadAs(p.X) == codeRow {
+			codes |= readCodes
+		}
+		if p.Gated && b.Form(p.Out[0], codeRow) != 0 {
+			codes |= writeCodes
+		}
+		return b.coded(tile, p.K, pairs, codes)
 	}
 	// Large matrices in 16 bits keep the memory busy without.
 	if t != tensor.F16 && t != tensor.BF16 || pairs*p.K > 8<<20 {
 		return stream{}, false
 	}
-	// A warp takes one part of a row: with more parts per warp no card has run it yet.
+	// A warp takes one part of a row, and a row that is normed fits into a stage.
 	s := stream{kernel: "k_stream_", warps: streamWarps, split: (p.K + streamValues - 1) / streamValues}
 	if s.split > s.warps {
 		return stream{}, false

@@ -5,10 +5,13 @@
 // asynchronous copies of 16 bytes, as in stream.cu.
 //
 // x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits, which
-// are two columns of the other operand. Products add up whole blocks only, because
-// each block has its own scale: four products, of four blocks, go to different columns
-// of one result, so that each lane then holds the sums of one block for two rows, and
-// all lanes scale at once. Columns of other blocks are 0.
+// are two columns of the other operand. Each block has its own scale, so sums of four
+// blocks go to different columns of one result: each lane then holds the sums of one
+// block for two rows, and all lanes scale at once. Columns of other blocks are 0.
+//
+// Of types with 32 values per block a lane holds a whole block of both rows, scale and
+// all: a product takes 8 values of each of four blocks. Of types with long blocks, a
+// product takes all 32 values of one of them.
 
 constexpr int CODE_WARPS = 8;
 
@@ -20,31 +23,37 @@ template <int TYPE> struct CodeTile {
   static constexpr int PITCH = TYPE == Q8_0 ? 304 : TYPE == Q6_K ? 240 : 176; // an odd number of 16 bytes: rows lie in different banks
   static constexpr int CHUNKS = (SIZE + 29) / 16;        // of 16 bytes, from an even byte on
   static constexpr int LANES = CHUNKS > 16 ? 32 : 16, ROWS = 32 / LANES; // that copy a row, and what a warp copies at once
+  static constexpr bool SHORT = TYPE == Q8_0 || TYPE == Q4_0 || TYPE == Q4_1; // 32 values per block
+  static constexpr int BLOCK = TYPE == Q8_0 ? 34 : TYPE == Q4_0 ? 18 : 20, WORDS = TYPE == Q8_0 ? 9 : 5; // of a short block: bytes, and words that contain them
   static constexpr int STAGES = TYPE == Q8_0 || TYPE == Q6_K ? 2 : 3, STAGE = CODE_WARPS * 16 * PITCH;
   static constexpr int PRODUCTS = TYPE == Q6_K ? 2 : 4; // per set: Q6_K has a scale per 16 values
   static constexpr int SETS = VALUES / 32 / PRODUCTS;
 };
 
-// x in shared memory. Per block of 32: two planes of 8 words; a unit; and the sums of
-// both halves' integers.
+// x in shared memory, and in memory where the step before wrote it so. Per block of 32:
+// two planes of 8 words; a unit; and the sums of both halves' integers.
 struct RowCodes {
   u32 *words;  // [blocks][2][8]
   float *unit; // [blocks]
   int *sum;    // [blocks][2]
 };
 
+// Blocks of 32 values become integers of 15 bits, in units of the largest / CODE_RANGE.
+// A value becomes the low bits of CODE_ZERO as a float: conversions are slow.
+constexpr float CODE_RANGE = 127 * 256, CODE_ZERO = 12582912; // 1.5 * 2^23
+__device__ __forceinline__ float code_factor(float most) { return most > 1e-30f ? __fdividef(CODE_RANGE, most) : 0; }
+__device__ __forceinline__ u32 code_of(float v, float factor) { return __float_as_uint(__fmaf_rn(v, factor, CODE_ZERO)); }
+
 // Rounds eight values from i on. Whole warps call it; lanes from k on hold nothing.
-// A value becomes the low bits of 1.5 * 2^23 as a float: conversions are slow.
 __device__ __forceinline__ void put_codes(const RowCodes &x, int k, int i, const float4 &v, const float4 &w) {
   float most = fmaxf(fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))), fmaxf(fmaxf(fabsf(w.x), fabsf(w.y)), fmaxf(fabsf(w.z), fabsf(w.w))));
 #pragma unroll
   for (int o = 1; o < 4; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-  const float range = 127 * 256, zero = 12582912;
-  float inv = most > 1e-30f ? __fdividef(range, most) : 0, f[8] = {v.x, v.y, v.z, v.w, w.x, w.y, w.z, w.w};
+  float factor = code_factor(most), f[8] = {v.x, v.y, v.z, v.w, w.x, w.y, w.z, w.w};
   u32 q[8], high[2], low[2];
   int sum = 0;
 #pragma unroll
-  for (int e = 0; e < 8; e++) q[e] = __float_as_uint(__fmaf_rn(f[e], inv, zero)), sum += (int)(q[e] - __float_as_uint(zero));
+  for (int e = 0; e < 8; e++) q[e] = code_of(f[e], factor), sum += (int)(q[e] - __float_as_uint(CODE_ZERO));
 #pragma unroll
   for (int e = 0; e < 2; e++) {
     const u32 *r = q + 4 * e;
@@ -56,7 +65,31 @@ __device__ __forceinline__ void put_codes(const RowCodes &x, int k, int i, const
   uint2 *to = (uint2 *)(x.words + (u32)i / 32 * 16 + (u32)i % 32 / 4);
   to[0] = {high[0], high[1]}, to[4] = {low[0], low[1]};
   if (i % 16 == 0) x.sum[(u32)i / 16] = sum;
-  if (i % 32 == 0) x.unit[(u32)i / 32] = most * (1 / range);
+  if (i % 32 == 0) x.unit[(u32)i / 32] = most * (1 / CODE_RANGE);
+}
+
+// The bytes of a row of codes of k values, a multiple of 32.
+__device__ __forceinline__ int codes_bytes(int k) { return k / 32 * 76; }
+
+// The ends of gated pairs as a row of codes. A block has whole blocks of 32 pairs.
+__device__ __forceinline__ void end_codes(const One &p, int first, int mine, const float *sums) {
+  u8 *words = (u8 *)p.y[0];
+  float *unit = (float *)(words + p.n[0] / 32 * 64);
+  int *halves = (int *)(unit + p.n[0] / 32), lane = threadIdx.x % 32;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < mine; i += 32 * CODE_WARPS) {
+    float2 s = sums_of(p, sums, i);
+    float v = gated(p, first + i, s.x, s.y), most = fabsf(v);
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    u32 q = code_of(v, code_factor(most));
+    int sum = (int)(q - __float_as_uint(CODE_ZERO)), block = (first + i) / 32;
+#pragma unroll
+    for (int o = 1; o < 16; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
+    words[64 * block + lane] = q + 128 >> 8, words[64 * block + 32 + lane] = q;
+    if (lane % 16 == 0) halves[2 * block + lane / 16] = sum;
+    if (lane == 0) unit[block] = most * (1 / CODE_RANGE);
+  }
 }
 
 // Codes have a unit per block, so the factor of an RMS norm can be multiplied in later:
@@ -68,6 +101,14 @@ __device__ __forceinline__ bool factor_later(const One &p) { return p.norm == 1 
 // Where the factor comes later, squares gets each warp's sum of squares.
 template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const One &p, const float *gains, const RowCodes &x, float *squares) {
   constexpr int THREADS = 32 * CODE_WARPS, PER = 2048 / THREADS;
+  if (p.codes & READ_CODES) { // of whole parts: they lie as in shared memory
+    if (p.early) grid_wait();
+#pragma unroll 1
+    for (int i = 16 * threadIdx.x; i < codes_bytes(p.k); i += 16 * THREADS)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(smem_at(x.words) + i), "l"((const u8 *)p.x + i) : "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    return;
+  }
 #pragma unroll 1
   for (int first = 0; first < p.k; first += 8192) {
     float4 v[PER];
@@ -104,7 +145,8 @@ template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const On
 // block needs whose sums it gets.
 template <int TYPE> struct LanePart {
   using S = CodeTile<TYPE>;
-  u32 word[S::SETS][TYPE == Q6_K ? 1 : 2];
+  static constexpr int WORDS = S::SHORT ? 8 : TYPE == Q6_K ? 1 : 2;
+  u32 word[S::SETS][WORDS];
   float unit[S::SETS];
   int sum[S::SETS];
   u32 live; // bits: the set's block of the lane is within k
@@ -119,21 +161,31 @@ template <int TYPE> struct LanePart {
         word[s][0] = x.words[(2 * set + lane / 16) * 16 + lane / 4 % 2 * 8 + lane / 8 % 2 * 4 + t];
         unit[s] = factor * x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
         live |= 1u << s;
+        continue;
+      }
+      if constexpr (S::SHORT) {
+        // Columns of block t, in the lanes that hold it; 0 in others.
+        const uint4 *w = (const uint4 *)(x.words + (4 * set + t) * 16 + lane / 4 % 2 * 8);
+        uint4 lower = {0, 0, 0, 0}, upper = lower;
+        if (lane / 8 == t) lower = w[0], upper = w[1];
+        word[s][0] = lower.x, word[s][1] = lower.y, word[s][2] = lower.z, word[s][3] = lower.w;
+        word[s][4] = upper.x, word[s][5] = upper.y, word[s][6] = upper.z, word[s][7] = upper.w;
       } else {
         const u32 *w = x.words + (4 * set + lane / 8) * 16 + lane / 4 % 2 * 8 + t;
-        word[s][0] = w[0], word[s][1 % (sizeof(word[s]) / 4)] = w[4];
-        int2 u = ((const int2 *)x.sum)[4 * set + t];
-        unit[s] = factor * x.unit[4 * set + t], sum[s] = u.x + u.y;
-        live |= (u32)(4 * set + t < blocks) << s;
+        word[s][0] = w[0], word[s][WORDS - 1] = w[4];
       }
+      int2 u = ((const int2 *)x.sum)[4 * set + t];
+      unit[s] = factor * x.unit[4 * set + t], sum[s] = u.x + u.y;
+      live |= (u32)(4 * set + t < blocks) << s;
     }
   }
 
   // The second operand of product m of set s.
   __device__ __forceinline__ uint2 columns(int s, int m) const {
     int mine = threadIdx.x % 32 / 8;
+    if constexpr (S::SHORT) return {word[s][m], word[s][4 + m]};
     if (TYPE == Q6_K) return {mine == 2 * m ? word[s][0] : 0, mine == 2 * m + 1 ? word[s][0] : 0};
-    return {mine == m ? word[s][0] : 0, mine == m ? word[s][1 % (sizeof(word[s]) / 4)] : 0};
+    return {mine == m ? word[s][0] : 0, mine == m ? word[s][WORDS - 1] : 0};
   }
 };
 
@@ -142,7 +194,7 @@ extern __shared__ __align__(16) u8 code_ring[]; // [STAGES][CODE_WARPS][16][PITC
 __device__ __forceinline__ u32 ring_word(u32 at) { return *(const u32 *)(code_ring + at); }
 __device__ __forceinline__ float ring_half(u32 at) { return half_to_float(*(const u16 *)(code_ring + at)); }
 
-// A row of codes in the ring that begins at an even byte. Words from constant
+// A row of long blocks in the ring that begins at an even byte. Words from constant
 // even bytes on: of 4-byte types they are aligned.
 template <int TYPE> struct CodeRow {
   u32 base[2], pick[2]; // base: with 4 bytes per lane of four, rounded down, from 0 and from 2 on
@@ -153,7 +205,7 @@ template <int TYPE> struct CodeRow {
     pick[0] = mine & 2 ? 0x5432 : 0x3210, pick[1] = mine & 2 ? 0x3210 : 0x5432;
   }
   __device__ __forceinline__ u32 word(int c) const {
-    if (TYPE == Q4_1 || TYPE == Q4_K) return ring_word(base[0] + c);
+    if (TYPE == Q4_K) return ring_word(base[0] + c);
     int odd = c / 2 % 2;
     u32 p = base[odd] + c - 2 * odd;
     return __byte_perm(ring_word(p), ring_word(p + 4), pick[odd]);
@@ -162,11 +214,7 @@ template <int TYPE> struct CodeRow {
   // The codes that a lane holds of product m of set s: values 4t on and 16+4t on.
   __device__ __forceinline__ void codes(int s, int m, u32 &first, u32 &second) const {
     const u32 low = 0x0f0f0f0fu;
-    if (TYPE == Q8_0) first = word(34 * (4 * s + m) + 2), second = word(34 * (4 * s + m) + 18);
-    else if (TYPE == Q4_0 || TYPE == Q4_1) {
-      u32 w = word(TYPE == Q4_0 ? 18 * (4 * s + m) + 2 : 20 * (4 * s + m) + 4);
-      first = w & low, second = w >> 4 & low;
-    } else if (TYPE == Q4_K) {
+    if (TYPE == Q4_K) {
       int b = 4 * s + m, c = 16 + b / 2 * 32;
       first = word(c) >> (b % 2 * 4) & low, second = word(c + 16) >> (b % 2 * 4) & low;
     } else {
@@ -175,19 +223,31 @@ template <int TYPE> struct CodeRow {
       first = six(word(c), word(e)), second = six(word(c + 16), word(e + 16));
     }
   }
-
 };
 
-// What a lane's block in set s adds to the row, whose part begins there, from the sums
-// of both planes.
-template <int TYPE> __device__ __forceinline__ float scaled_sums(u32 at, int s, int high, int low, float unit, int sum) {
-  int t = threadIdx.x % 4, dot = high * 256 + low;
-  if (TYPE == Q8_0) return ring_half(at + 34 * (4 * s + t)) * unit * dot;
-  if (TYPE == Q4_0) return ring_half(at + 18 * (4 * s + t)) * unit * (dot - 8 * sum);
-  if (TYPE == Q4_1) {
-    u32 dm = ring_word(at + 20 * (4 * s + t));
-    return unit * (half_to_float(dm) * dot + half_to_float(dm >> 16) * sum);
+// A short block in the ring that begins at an even byte: its codes by products, values
+// 4m on and 16+4m on, and its scale, with a minimum above it where the type has one.
+template <int TYPE> __device__ __forceinline__ u32 short_block(u32 at, u32 (&codes)[4][4], int row) {
+  using S = CodeTile<TYPE>;
+  u32 w[S::WORDS], from = at & ~3u, pick = at & 2 ? 0x7654 : 0x5432;
+#pragma unroll
+  for (int i = 0; i < S::WORDS; i++) w[i] = ring_word(from + 4 * i);
+#pragma unroll
+  for (int m = 0; m < 4; m++) {
+    auto word = [&](int i) { return TYPE == Q4_1 ? w[i + 1] : __byte_perm(w[i], w[i + 1], pick); };
+    if (TYPE == Q8_0) codes[m][row] = word(m), codes[m][2 + row] = word((4 + m) % (S::WORDS - 1));
+    else codes[m][row] = word(m) & 0x0f0f0f0fu, codes[m][2 + row] = word(m) >> 4 & 0x0f0f0f0fu;
   }
+  return TYPE == Q4_1 ? w[0] : at & 2 ? w[0] >> 16 : w[0];
+}
+
+// What a lane's block in set s adds to the row from the sums of both planes: a short
+// block with this scale, or a long one of the row whose part begins there.
+template <int TYPE> __device__ __forceinline__ float scaled_sums(u32 scale, u32 at, int s, int high, int low, float unit, int sum) {
+  int t = threadIdx.x % 4, dot = high * 256 + low;
+  if (TYPE == Q8_0) return half_to_float(scale) * unit * dot;
+  if (TYPE == Q4_0) return half_to_float(scale) * unit * (dot - 8 * sum);
+  if (TYPE == Q4_1) return unit * (half_to_float(scale) * dot + half_to_float(scale >> 16) * sum);
   if (TYPE == Q4_K) {
     // Six bits per scale: part j has them in one byte if j < 4, in two others.
     u32 dm = ring_word(at), a = ring_word(at + 4), b = ring_word(at + 8), c = ring_word(at + 12);
@@ -196,8 +256,8 @@ template <int TYPE> __device__ __forceinline__ float scaled_sums(u32 at, int s, 
     int sm = s == 0 ? b >> sh & 63 : c >> sh >> 4 & 15 | (b >> sh >> 6 & 3) << 4;
     return unit * (half_to_float(dm) * sd * dot - half_to_float(dm >> 16) * sm * sum);
   }
-  int scale = (signed char)code_ring[at + 192 + 4 * s + t];
-  return ring_half(at + 208) * scale * (unit * (dot - 32 * sum));
+  int of16 = (signed char)code_ring[at + 192 + 4 * s + t];
+  return ring_half(at + 208) * of16 * (unit * (dot - 32 * sum));
 }
 
 template <int TYPE> __device__ __forceinline__ void multiply_codes(int (&sum)[4], const u32 (&a)[4], uint2 b) {
@@ -267,7 +327,7 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
   for (int s = 0; s + 1 < S::STAGES; s++) fetch();
   if (threadIdx.x < mine && end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
 
-  u32 codes[S::SETS][S::PRODUCTS][4], upper, lower; // of a tile, and where its rows are
+  u32 codes[S::SETS][S::PRODUCTS][4], scales[S::SETS][2], upper, lower; // of a tile, and where its rows are
   int stage = 0, at = group < p.groups ? group : tiles, now = share;
   auto unpack = [&]() {
     __syncwarp(); // all lanes' copies are there
@@ -275,11 +335,20 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
     ulonglong2 from = rows[8 * at + lane / 4];
     u32 place = stages + stage * S::STAGE + lane / 4 * S::PITCH;
     upper = place + ((u32)from.x + now * S::SIZE & 15), lower = place + 8 * S::PITCH + ((u32)from.y + now * S::SIZE & 15);
-    CodeRow<TYPE> first(upper), second(lower);
+    if constexpr (S::SHORT) {
 #pragma unroll
-    for (int s = 0; s < S::SETS; s++)
+      for (int s = 0; s < S::SETS; s++) {
+        u32 block = (4 * s + lane % 4) * S::BLOCK;
+        scales[s][0] = short_block<TYPE>(upper + block, codes[s], 0), scales[s][1] = short_block<TYPE>(lower + block, codes[s], 1);
+      }
+      return;
+    } else {
+      CodeRow<TYPE> first(upper), second(lower);
 #pragma unroll
-      for (int m = 0; m < S::PRODUCTS; m++) first.codes(s, m, codes[s][m][0], codes[s][m][2]), second.codes(s, m, codes[s][m][1], codes[s][m][3]);
+      for (int s = 0; s < S::SETS; s++)
+#pragma unroll
+        for (int m = 0; m < S::PRODUCTS; m++) first.codes(s, m, codes[s][m][0], codes[s][m][2]), second.codes(s, m, codes[s][m][1], codes[s][m][3]);
+    }
   };
   asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
   unpack(); // while the kernels before this one run
@@ -306,7 +375,7 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
       int sum[4] = {0, 0, 0, 0};
 #pragma unroll
       for (int m = 0; m < S::PRODUCTS; m++) multiply_codes<TYPE>(sum, codes[s][m], mult.columns(s, m));
-      float u = scaled_sums<TYPE>(upper, s, sum[0], sum[1], mult.unit[s], mult.sum[s]), v = scaled_sums<TYPE>(lower, s, sum[2], sum[3], mult.unit[s], mult.sum[s]);
+      float u = scaled_sums<TYPE>(scales[s][0], upper, s, sum[0], sum[1], mult.unit[s], mult.sum[s]), v = scaled_sums<TYPE>(scales[s][1], lower, s, sum[2], sum[3], mult.unit[s], mult.sum[s]);
       if (mult.live >> s & 1) acc[0] += u, acc[1] += v;
     }
     int done = at;
@@ -325,7 +394,8 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
     acc[0] = acc[1] = 0;
   }
   __syncthreads();
-  end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
+  if (p.codes & WRITE_CODES) end_codes(p, first, mine, sums);
+  else end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
 }
 
 #define ONE_CODES(name, TYPE) \

@@ -62,8 +62,13 @@ __device__ __forceinline__ u64 card_clock() {
 // sizes and inputs may be read before. The end of the wait is the end of the kernels
 // before and the begin of this one: the first thread writes the stamp then, so a second
 // call would move the begin. A run without a profile reads nothing for it but a parameter.
-#define grid_wait() wait_stamped(stamp_)
-__device__ __forceinline__ void wait_stamped(const Stamp &s) {
+//
+// The clock takes long to read. Kernels that take little longer than that use
+// grid_wait_clock, and write what it gives by grid_stamp behind their first requests.
+#define grid_wait() write_stamp(stamp_, wait_clock(stamp_))
+#define grid_wait_clock() wait_clock(stamp_)
+#define grid_stamp(clock) write_stamp(stamp_, clock)
+__device__ __forceinline__ u64 wait_clock(const Stamp &s) {
   // Which thread writes is found out before the wait ends: from then on instructions count.
   bool writes = false;
   if (s.to) {
@@ -75,7 +80,10 @@ __device__ __forceinline__ void wait_stamped(const Stamp &s) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
 #endif
-  if (writes) *s.to = card_clock();
+  return writes ? card_clock() : 0;
+}
+__device__ __forceinline__ void write_stamp(const Stamp &s, u64 clock) {
+  if (clock) *s.to = clock;
 }
 
 // What is launched next may begin at once, and read weights, sizes and inputs: inputs

@@ -385,7 +385,8 @@ template <int D>
 __device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) {
   constexpr int WARPS = 16, KEYS = 16, C = D / 16, W = D / 64; // parts of 16 bytes of a lane's key, words of a value's row per lane
   __shared__ __align__(16) float qs[D];
-  __shared__ float os[WARPS][D], tops[WARPS], sums[WARPS];
+  __shared__ __align__(16) float os[WARPS][D];
+  __shared__ float tops[WARPS], sums[WARPS];
   grid_next();
   int h = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, lo, hi, len = kv_len[0], off = h / (a.heads / a.kv_heads) * D;
   u64 stride = 2 * a.kv_heads * D;

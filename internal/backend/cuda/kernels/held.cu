@@ -39,7 +39,7 @@ template <int TILES, int ROUNDS> __device__ __forceinline__ void held16(STAMP, c
   const float4 *x[2];
 #pragma unroll
   for (int e = 0; e < 2; e++) x[e] = (const float4 *)(p.x + (u64)max(min(lane / 4 + 8 * e, m - 1), 0) * p.k);
-  grid_wait();
+  u64 clock = grid_wait_clock();
   float4 v[ROUNDS][2][2];
 #pragma unroll
   for (int u = 0; u < ROUNDS; u++) {
@@ -48,6 +48,7 @@ template <int TILES, int ROUNDS> __device__ __forceinline__ void held16(STAMP, c
 #pragma unroll
       for (int e = 0; e < 2; e++) v[u][e][0] = request4(x[e] + c), v[u][e][1] = request4(x[e] + c + 1);
   }
+  grid_stamp(clock);
   float acc[TILES][2][4] = {}; // with the larger and the smaller parts of x
 #pragma unroll
   for (int u = 0; u < ROUNDS; u++) {

@@ -157,14 +157,14 @@ KERNEL __launch_bounds__(512) k_norm_row(STAMP, const int *bind, Dim rows, int c
   if (early) gains();
   bool there = first < (u64)size(rows, bind) * cols;
   __syncthreads();
-  grid_wait();
-  if (!there) return; // the whole block
-  u64 o = first + i;
+  u64 clock = grid_wait_clock(), o = first + i;
   float4 v = {}, u = {};
-  if (live) {
+  if (live && there) {
     v = four_of(x.p, x.half, o);
     if (add.p) u = four_of(add.p, add.half, o);
   }
+  grid_stamp(clock);
+  if (!there) return; // the whole block
   if (!early) gains();
   // A total has its own part of shared memory: it needs one barrier.
   auto total = [&](float s, float *part) {

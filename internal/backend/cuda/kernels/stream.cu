@@ -33,12 +33,10 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
   extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], x, addresses [rows], sums [rows][split]
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp * p.inverse >> 16, share = warp - group * p.split;
   int first = blockIdx.x * p.quota + min((int)blockIdx.x, p.rest), mine = p.quota + ((int)blockIdx.x < p.rest); // pairs of this block
-  int parts = (p.k + S::VALUES - 1) / S::VALUES, length = 2 * p.k, bytes = p.norm ? 4 * p.k : 0;
-  // x lies in the last stage, which is the last to be asked for, where it fits there
-  // and is read only once.
-  bool inside = parts <= p.split && bytes <= S::STAGE;
-  u8 *stages = ring + warp * 2 * S::ROOM, *rest = ring + (S::STAGES - inside) * S::STAGE;
-  u64 *rows = (u64 *)(ring + S::STAGES * S::STAGE + (inside ? 0 : bytes));
+  int length = 2 * p.k;
+  // x lies in the last stage, which is the last to be asked for.
+  u8 *stages = ring + warp * 2 * S::ROOM, *rest = ring + (S::STAGES - 1) * S::STAGE;
+  u64 *rows = (u64 *)(ring + S::STAGES * S::STAGE);
   float *sums = (float *)(rows + 2 * mine);
 
   Pair end;
@@ -50,10 +48,10 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
     if (i < THREADS) end = a;
   }
   __syncthreads();
-  int pair = group < p.groups ? group : mine, part = share, to = 0; // what is asked for next
+  int pair = group < p.groups ? group : mine, to = 0; // what is asked for next
   auto fetch = [&]() {
     if (pair < mine) {
-      int offset = part * S::SIZE, bytes = min(S::SIZE, length - offset);
+      int offset = share * S::SIZE, bytes = min(S::SIZE, length - offset);
 #pragma unroll
       for (int r = 0; r < 2; r++) {
         u64 at = rows[2 * pair + r] + offset, low = at & ~15ull;
@@ -63,7 +61,7 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
         for (int o = 0; o < S::ROOM; o += 512)
           if (o + 16 * lane < end) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + o + 16 * lane), "l"(low + o + 16 * lane) : "memory");
       }
-      if ((part += p.split) >= parts) part = share, pair += p.groups;
+      pair += p.groups;
     }
     to = to + 1 == S::STAGES ? 0 : to + 1;
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -82,16 +80,11 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
     x = p.x;
   }
   float values[16], acc[2] = {0, 0};
-  int stage = 0, at = group < p.groups ? group : mine, now = share, count;
-  auto take = [&]() { // the lane's values of x
-    count = min(S::VALUES, p.k - now * S::VALUES);
-    lane_values(values, x + now * S::VALUES, count);
-  };
-  take();
-  if (inside) __syncthreads();
+  int stage = 0, at = group < p.groups ? group : mine, count = min(S::VALUES, p.k - share * S::VALUES);
+  lane_values(values, x + share * S::VALUES, count);
+  __syncthreads();
 #pragma unroll 1
   while (at < mine) {
-    if (parts > p.split) take();
     asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
     __syncwarp(); // the rows are there, and all lanes have read those before them
     fetch();
@@ -108,13 +101,12 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
         }
     }
     stage = stage + 1 == S::STAGES ? 0 : stage + 1;
-    if ((now += p.split) < parts) continue;
     // Both sums at once: the halves of the warp exchange what the other adds up.
     float sum = (lane & 16 ? acc[1] : acc[0]) + __shfl_xor_sync(~0u, lane & 16 ? acc[0] : acc[1], 16);
 #pragma unroll
     for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
     if (lane % 16 == 0) sums[(2 * at + lane / 16) * p.split + share] = sum;
-    now = share, at += p.groups, acc[0] = acc[1] = 0;
+    at += p.groups, acc[0] = acc[1] = 0;
   }
   __syncthreads();
   end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
