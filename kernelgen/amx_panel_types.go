@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // fewPanelType is a type that has panels of codes.
 type fewPanelType struct {
 	name  string
@@ -143,14 +141,4 @@ func (g *asm) stepScalesK() {
 		g.f("VFMSUB132PS.BCST %d(R8), Z23, Z22", panelOffset) // -128
 		g.f("VMOVUPS Z22, %d(R11)", 128*i+64)
 	}
-}
-
-// subph is VSUBPH: dst = a - b in f16.
-func (g *asm) subph(a, b, dst byte) {
-	not := func(r byte, bit uint) byte { return ^r >> bit & 1 }
-	g.bytes(fmt.Sprintf("VSUBPH Z%d, Z%d, Z%d", b, a, dst), 0x62,
-		not(dst, 3)<<7|not(b, 4)<<6|not(b, 3)<<5|not(dst, 4)<<4|5,
-		(^a&15)<<3|4,
-		0x40|not(a, 4)<<3,
-		0x5c, 0xc0|(dst&7)<<3|b&7)
 }

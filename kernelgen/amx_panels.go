@@ -41,6 +41,8 @@ const (
 	panelMore    = 120 // steps of a panel that are not multiplied
 	panelOffset  = 128 // what the rows of codes are too large by, times -1
 	panelFactor  = 132 // of the codes in rows, inverted
+	panelTables  = 136
+	panelSize    = 144 // bytes of a panel
 )
 
 // Offsets in panelMemory. Operands and products of steps are rings of four tiles,

@@ -39,6 +39,7 @@ var files = []struct {
 	{"bf16/tiles_amd64.s", genAMX},
 	{"bf16/few_amd64.s", genFew},
 	{"bf16/few_panels_amd64.s", genFewPanels},
+	{"bf16/half_panels_amd64.s", genHalfPanels},
 	{"bf16/outer_amd64.s", genOuter},
 	{"bf16/norm_amd64.s", genNorms},
 	{"bf16/wide_amd64.s", genWide},

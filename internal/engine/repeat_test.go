@@ -85,7 +85,7 @@ func (a trace) differs(b trace) string {
 // onTiers runs f at the default precision on every tier that computes in
 // another way; a short test has that of the machine.
 func onTiers(t *testing.T, workers int, f func(t *testing.T, be *cpu.Backend)) {
-	for _, tier := range []isa.Tier{isa.Generic, isa.AVX2, isa.VNNI, isa.AMX} {
+	for _, tier := range []isa.Tier{isa.Generic, isa.AVX2, isa.VNNI, isa.AMX, isa.AMXFP16} {
 		if !slices.Contains(isa.Available(), tier) || testing.Short() && tier != isa.Active() {
 			continue
 		}
@@ -199,7 +199,7 @@ func TestRepeatedCallsAreExactAfterEviction(t *testing.T) {
 // TestRepeatedCallsAreExactInEveryPrecision: so are calls in the classes that
 // have to be asked for.
 func TestRepeatedCallsAreExactInEveryPrecision(t *testing.T) {
-	for _, tier := range []isa.Tier{isa.AVX2, isa.VNNI, isa.AMX} {
+	for _, tier := range []isa.Tier{isa.AVX2, isa.VNNI, isa.AMX, isa.AMXFP16} {
 		if !slices.Contains(isa.Available(), tier) {
 			continue
 		}

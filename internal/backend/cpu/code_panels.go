@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/codes"
@@ -55,10 +56,14 @@ func packCodes(b *Backend, w plan.Weight, n, k int) (weight, error) {
 	mem := b.packed.take(codes.Bytes(w.DType, n, k))
 	shares := max(1, min(b.workers, len(mem)/packShare))
 	var wg sync.WaitGroup
+	var large atomic.Bool
 	for i := range shares {
 		wg.Go(func() {
 			p0, p1 := share(codes.NumPanels(n), 1, i, shares)
 			codes.Pack(mem, w.Data, w.DType, n, k, p0, p1)
+			if !codes.Halves(mem, w.DType, k, p0, p1) {
+				large.Store(true)
+			}
 		})
 	}
 	wg.Wait()
@@ -66,6 +71,7 @@ func packCodes(b *Backend, w plan.Weight, n, k int) (weight, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Halves = !large.Load()
 	return &codeWeight{p}, nil
 }
 

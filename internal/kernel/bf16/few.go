@@ -19,7 +19,8 @@ const fewGroup = 16
 // their storage type: batched decode. Each weight is read and decoded once for
 // all rows, in the order in which it lies. Activations are rounded to bf16 and
 // sums are f32, as in a Task. Weights as they lie in a file are rounded too, those
-// in panels of codes are not.
+// in panels of codes are not. On tiles of f16, activations and weights in panels are
+// rounded to f16, which has three bits more than bf16.
 type FewTask struct {
 	M    int
 	A    []float32 // [M][LDA]

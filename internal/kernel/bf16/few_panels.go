@@ -8,11 +8,12 @@ import (
 
 // Weights in panels of codes (package codes) become tiles as the integers that
 // they are, which bf16 holds exactly, and products are scaled in f32 while they
-// are added up.
+// are added up. On a processor with tiles of f16, types with a kernel for those
+// become tiles as the weights that they stand for, rounded to f16.
 
 // fewPanels is what a FewScratch has for panels of codes.
 type fewPanels struct {
-	sums []float32 // [padK/32, or padK/16, up to whole tiles][FewRows], the sums of as many rounded values
+	sums []float32 // [padK/32, or padK/16, up to whole tiles][FewRows], the sums of as many rounded values; for tiles of f16 [FewRows], factors of results
 	bias []float32 // [codes.Rows] of a panel that is not whole, zeros otherwise
 	mem  *panelMemory
 	args panelArgs
@@ -59,4 +60,6 @@ type panelArgs struct {
 	biasAt, left, yAt, more uintptr
 	offset                  float32 // of the numbers in tiles from what codes stand for, times -1
 	factor                  float32 // of the numbers in tiles, inverted
+	tables                  *halfTables
+	size                    int // bytes of a panel
 }

@@ -2,6 +2,7 @@ package bf16
 
 import (
 	"hotpath/internal/kernel/codes"
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
 )
 
@@ -29,18 +30,19 @@ func sumLines(cfg *[64]byte, sums *float32, x *uint16, steps, next, turn int, on
 // panelKernel is how the codes of one type become tiles.
 type panelKernel struct {
 	run    func(*panelArgs)
-	order  *fewOrder // of the columns in tiles; rows in it lie one behind the other
-	offset float32   // of the numbers in tiles from those that codes stand for, times -1
-	depth  int       // columns that share a scale
-	factor float32   // by which numbers in tiles are larger than those, inverted; 0: they are not
+	order  *fewOrder   // of the columns in tiles; rows in it lie one behind the other
+	offset float32     // of the numbers in tiles from those that codes stand for, times -1
+	depth  int         // columns that share a scale
+	factor float32     // by which numbers in tiles are larger than those, inverted; 0: they are not
+	tables *halfTables // of a kernel for tiles of f16
 }
 
 var panelKernels = map[tensor.DType]*panelKernel{
-	tensor.Q4_0: {panelQ4_0, &inOrder, -136, kStep, 0},
-	tensor.Q4_1: {panelQ4_1, &inOrder, -128, kStep, 0},
-	tensor.Q8_0: {panelQ8_0, &everySecond, -129, kStep, 0x1p-17},
-	tensor.Q4_K: {panelQ4_K, &inOrder, -128, kStep, 0},
-	tensor.Q6_K: {panelQ6_K, &inHalves, -160, kStep / 2, 0},
+	tensor.Q4_0: {panelQ4_0, &inOrder, -136, kStep, 0, nil},
+	tensor.Q4_1: {panelQ4_1, &inOrder, -128, kStep, 0, nil},
+	tensor.Q8_0: {panelQ8_0, &everySecond, -129, kStep, 0x1p-17, nil},
+	tensor.Q4_K: {panelQ4_K, &inOrder, -128, kStep, 0, nil},
+	tensor.Q6_K: {panelQ6_K, &inHalves, -160, kStep / 2, 0, nil},
 }
 
 // inOrder keeps the order of values, and so does inHalves, which has other sums;
@@ -85,12 +87,15 @@ var panelOnes = [31]uint32{15: 0x3f803f80}
 func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) {
 	w, f := t.W, &s.panels
 	kernel := panelKernels[w.DType]
+	if half := halfKernels[w.DType]; half != nil && w.Halves && isa.Active() >= isa.AMXFP16 {
+		kernel = half
+	}
 	s.packLines(t, kernel)
 	steps, size := w.K/kStep, codes.PanelBytes(w.DType, w.K)
 	a := &f.args
-	*a = panelArgs{cfg: &panelConfigs[kernel.depth/16][t.M], x: &s.x[0], sums: &f.sums[0], steps: steps, m: t.M, mem: f.mem, offset: kernel.offset, factor: kernel.factor}
+	*a = panelArgs{cfg: &panelConfigs[kernel.depth/16][t.M], x: &s.x[0], sums: &f.sums[0], steps: steps, m: t.M, mem: f.mem, offset: kernel.offset, factor: kernel.factor, tables: kernel.tables, size: size}
 	for n := n0; n < n1; {
-		p, panels := n/codes.Rows, min((n1-n)/codes.Rows, max(1, panelBlocks/steps))
+		p, panels := n/codes.Rows, min((n1-n)/codes.Rows, max(1, panelBlocks/steps&^3))
 		first := p * codes.Rows
 		a.y, a.strideY, a.bias, a.nextBias = &s.edge[0], codes.Rows*4, &f.bias[0], 0
 		if n == first && panels > 0 {
@@ -121,6 +126,11 @@ func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) {
 func (s *FewScratch) packLines(t *FewTask, kernel *panelKernel) {
 	k := t.W.K
 	if s.holds(t, kernel.order) {
+		return
+	}
+	if kernel.tables != nil {
+		packHalves(&s.x[0], &t.A[0], t.LDA*4, k/kStep, t.M, kernel.order, &s.panels.sums[0])
+		s.keep(t, kernel.order)
 		return
 	}
 	packLines(&s.x[0], &t.A[0], t.LDA*4, k/kStep, t.M, kernel.order)

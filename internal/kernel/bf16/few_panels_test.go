@@ -21,6 +21,7 @@ func inPanels(tb testing.TB, w *gemm.Stored) *gemm.Stored {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	p.Halves = codes.Halves(data, w.DType, w.K, 0, codes.NumPanels(w.N))
 	return p
 }
 

@@ -28,8 +28,9 @@ func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored {
 }
 
 // TestFew holds every tier to float64 sums of rounded operands, of which weights
-// in panels of codes are not rounded: every number of rows, columns that are no
-// whole groups, ranges in parts, strides beyond the rows, guards around C.
+// in panels of codes are not rounded, unless tiles are f16: every number of rows,
+// columns that are no whole groups, ranges in parts, strides beyond the rows, guards
+// around C.
 func TestFew(t *testing.T) {
 	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -95,7 +96,10 @@ func few(t *testing.T, d tensor.DType, panels bool, m, n, k int, bias bool) {
 			var want, size float64
 			for x, v := range row {
 				p := bf16(a[i*lda+x]) * float64(v)
-				if !panels {
+				switch {
+				case onHalves(w):
+					p = half(a[i*lda+x]) * halfWeight(d, raw[j*w.RowBytes:], x, v)
+				case !panels:
 					p = bf16(a[i*lda+x]) * bf16(v)
 				}
 				want += p

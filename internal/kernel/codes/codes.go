@@ -47,6 +47,8 @@ type layout struct {
 	values int // of a row in a block
 	bytes  int // of a block of 16 rows
 	file   int // of a block of one row in the file
+	scales int // bytes at the beginning that are f16 numbers
+	limit  int // bits of the largest such number with which all weights of its block are finite in f16; 0: none
 	// pack moves row r of a block from the file's form into a panel's, unpack
 	// back.
 	pack   func(dst, src []byte, r int)
@@ -54,11 +56,11 @@ type layout struct {
 }
 
 var layouts = map[tensor.DType]*layout{
-	tensor.Q4_0: {32, 288, 18, packQ4_0, unpackQ4_0},
-	tensor.Q4_1: {32, 320, 20, packQ4_1, unpackQ4_1},
-	tensor.Q8_0: {32, 544, 34, packQ8_0, unpackQ8_0},
-	tensor.Q4_K: {256, 2304, 144, packQ4_K, unpackQ4_K},
-	tensor.Q6_K: {256, 3360, 210, packQ6_K, unpackQ6_K},
+	tensor.Q4_0: {32, 288, 18, halves, 0x6bff, packQ4_0, unpackQ4_0},
+	tensor.Q4_1: {32, 320, 20, 2 * halves, 0x6bff, packQ4_1, unpackQ4_1},
+	tensor.Q8_0: {32, 544, 34, halves, 0x5fff, packQ8_0, unpackQ8_0},
+	tensor.Q4_K: {256, 2304, 144, 0, 0, packQ4_K, unpackQ4_K},
+	tensor.Q6_K: {256, 3360, 210, 0, 0, packQ6_K, unpackQ6_K},
 }
 
 // Types are the storage types that have panels.

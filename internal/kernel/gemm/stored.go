@@ -20,6 +20,8 @@ type Stored struct {
 	RowBytes int
 	// InPanels says that Data is the panels of package codes.
 	InPanels bool
+	// Halves says of panels that codes.Halves holds for them.
+	Halves bool
 }
 
 // NewStored checks that data holds n rows of k values of type d.

@@ -51,7 +51,7 @@ func quantizeAVX512(t *quantArgs)
 // familyOf maps a tier to its kernels; AVX-512 alone has no better bytes than
 // AVX2.
 func familyOf(t isa.Tier) family {
-	return [...]family{isa.Generic: plain, isa.AVX2: avx2, isa.AVXVNNI: avxvnni, isa.AVX512: avx2, isa.VNNI: vnni, isa.AMX: tiles}[t]
+	return [...]family{isa.Generic: plain, isa.AVX2: avx2, isa.AVXVNNI: avxvnni, isa.AVX512: avx2, isa.VNNI: vnni, isa.AMX: tiles, isa.AMXFP16: tiles}[t]
 }
 
 // heights is the rows of a strip of each family.

@@ -45,6 +45,8 @@ const (
 	// the system's permission to use them, and AVX-512 FP16 and VBMI2, which
 	// every processor with tiles has.
 	AMX
+	// AMXFP16 is the tile matrix units for f16 on top of AMX.
+	AMXFP16
 	numTiers
 )
 
@@ -57,6 +59,7 @@ var tierNames = [numTiers]string{
 	AVX512:  "avx512",
 	VNNI:    "vnni",
 	AMX:     "amx",
+	AMXFP16: "amx-fp16",
 }
 
 func (t Tier) String() string {

@@ -12,7 +12,8 @@ import (
 func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 
 // detect relies on x/sys/cpu, which also asks the operating system whether it
-// saves the wide registers; only F16C and FP16 are missing there.
+// saves the wide registers; only F16C and the two
+// FP16 are missing there.
 func detect() (h [numTiers]bool) {
 	_, _, c, _ := cpuid(1, 0)
 	f16c := c&(1<<29) != 0
@@ -22,9 +23,13 @@ func detect() (h [numTiers]bool) {
 	h[AVX512] = h[AVX2] && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
 	h[AVXVNNI] = h[AVX2] && x.HasAVXVNNI
 	h[VNNI] = h[AVX512] && x.HasAVX512VNNI
-	_, _, _, d := cpuid(7, 0)
+	leaves, _, _, d := cpuid(7, 0)
 	fp16 := d&(1<<23) != 0
 	h[AMX] = h[VNNI] && x.HasAVX512VBMI2 && fp16 && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX()
+	if h[AMX] && leaves >= 1 {
+		a, _, _, _ := cpuid(7, 1)
+		h[AMXFP16] = a&(1<<21) != 0
+	}
 	return h
 }
 
@@ -54,7 +59,7 @@ func features() []string {
 	}{
 		{"avx2", x.HasAVX2}, {"fma", x.HasFMA}, {"avx512", has[AVX512]},
 		{"avxvnni", x.HasAVXVNNI}, {"avx512vnni", x.HasAVX512VNNI}, {"avx512bf16", x.HasAVX512BF16},
-		{"amx-int8", x.HasAMXInt8}, {"amx-bf16", x.HasAMXBF16},
+		{"amx-int8", x.HasAMXInt8}, {"amx-bf16", x.HasAMXBF16}, {"amx-fp16", has[AMXFP16]},
 	} {
 		if f.has {
 			fs = append(fs, f.name)
