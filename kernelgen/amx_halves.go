@@ -263,11 +263,17 @@ func (g *asm) fetchFour(bytes int) {
 	}
 }
 
-// fourPanels sets the steps after which fetchFour goes on to the next four panels.
+// fourPanels sets the steps after which fetchFour goes on. It asks for panels from
+// R15 on, or for what comes after them where no more than four panels are left.
 func (g *asm) fourPanels() {
+	more := g.fresh("more")
 	g.f("MOVQ %d(R8), AX", panelSteps)
 	g.f("SHLQ $2, AX")
 	g.f("MOVQ AX, %d(R8)", panelLeft)
+	g.f("CMPQ R9, AX")
+	g.f("JGT %s", more)
+	g.f("MOVQ %d(R8), R15", panelAfter)
+	g.label(more)
 }
 
 // storePair brings a pair of tiles of sums to memory.

@@ -43,6 +43,7 @@ const (
 	panelFactor  = 132 // of the codes in rows, inverted
 	panelTables  = 136
 	panelSize    = 144 // bytes of a panel
+	panelAfter   = 152 // what is read after these panels
 )
 
 // Offsets in panelMemory. Operands and products of steps are rings of four tiles,

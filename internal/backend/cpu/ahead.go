@@ -40,6 +40,17 @@ func firstCodes(w *gemm.Stored, c int) []byte {
 func (p *i16Direct) stream(c int) []byte  { return firstCodes(p.w, c) }
 func (p *bf16Direct) stream(c int) []byte { return firstCodes(p.w, c) }
 
+// firstOf is where a way begins to read the weights of the columns from c on; nil
+// where it does not read them as one stream.
+func firstOf(p way, c int) *byte {
+	if s, ok := p.(streamed); ok {
+		if next := s.stream(c); len(next) > 0 {
+			return &next[0]
+		}
+	}
+	return nil
+}
+
 func (l *linear) ahead(b tensor.Bind, i, n int) []byte {
 	rows := l.x.rows(b)
 	way, ok := l.at(rows).(streamed)
@@ -86,6 +97,14 @@ func (f *flight) ahead(lane int, g int32) []byte {
 	c := f.cuts[step]
 	next := e.streams[step].ahead(f.bind, int(c.shares)*lane/int(c.queues), int(c.shares))
 	return next[:min(len(next), aheadBytes)]
+}
+
+// firstLine is where ahead begins; nil where there is nothing.
+func (f *flight) firstLine(lane int, g int32) *byte {
+	if next := f.ahead(lane, g); len(next) > 0 {
+		return &next[0]
+	}
+	return nil
 }
 
 // fetchSome prefetches the next lines and returns the rest.

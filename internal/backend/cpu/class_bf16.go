@@ -201,9 +201,11 @@ type bf16Direct struct {
 	scratch *perWorker[*bf16.FewScratch]
 }
 
-func (p *bf16Direct) split() split { return split{mr: bf16.MR, nr: bf16.NR, tiles: true} }
+func (p *bf16Direct) split() split {
+	return split{mr: bf16.MR, nr: bf16.NR, tiles: true, unpacks: true}
+}
 
 func (p *bf16Direct) multiply(w *worker, t task, c0, c1 int) {
-	g := bf16.FewTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
+	g := bf16.FewTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch, Next: w.next}
 	bf16.RunFew(&g, c0, c1, p.scratch.of[w.lane])
 }

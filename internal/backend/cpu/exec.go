@@ -39,7 +39,10 @@ type worker struct {
 	// is valid while the epoch is the same.
 	epoch  uint64
 	stamps stamps // of recorded runs
-	_      [workerSize - 3*8 - unsafe.Sizeof(stamps{})]byte
+	// next is what the worker reads after the product at hand, if that is known; it
+	// may be nil.
+	next *byte
+	_    [workerSize - 4*8 - unsafe.Sizeof(stamps{})]byte
 }
 
 // workerSize is a multiple of a pair of cache lines.
@@ -215,7 +218,7 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 		w.epoch = f.runs<<32 | uint64(g)
 		ran := 0
 		for i := e.groups[g]; i < e.groups[g+1]; i++ {
-			n, ok := f.take(w, i, st)
+			n, ok := f.take(w, i, g, st)
 			if !ok {
 				return false
 			}

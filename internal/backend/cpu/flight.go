@@ -115,10 +115,10 @@ func (f *flight) fly(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take claims shares of step i and runs them: first this worker's own shares,
+// take claims shares of step i of group g and runs them: first this worker's own shares,
 // whose rows are in its cache, then shares of workers that are absent or late. It
 // returns the number of shares that it ran; ok is false if the run has stopped.
-func (f *flight) take(w *worker, i int, st *stamps) (ran int, ok bool) {
+func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) {
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, queues, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
 all:
@@ -138,6 +138,9 @@ all:
 				}
 				if ran == 0 {
 					st.begin(i)
+				}
+				if w.next = nil; v == w.lane && s == hi-1 && i+1 == f.exec.groups[g+1] {
+					w.next = f.firstLine(w.lane, g+1)
 				}
 				k.runShare(w, f.bind, s, shares)
 				ran++

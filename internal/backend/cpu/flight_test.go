@@ -143,7 +143,7 @@ func TestLateWorkerFindsNothing(t *testing.T) {
 		w := worker{lane: 1}
 		for range 1000 {
 			for i := range e.kernels {
-				if n, ok := old.take(&w, i, &stamps{}); n != 0 || !ok {
+				if n, ok := old.take(&w, i, 0, &stamps{}); n != 0 || !ok {
 					t.Errorf("a late worker ran %d shares of step %d", n, i)
 				}
 			}
@@ -173,7 +173,7 @@ func TestOwnSharesFirst(t *testing.T) {
 			f := e.flights[0]
 			f.prepare(context.Background(), tensor.Bind{}, nil)
 			f.n = active
-			if n, ok := f.take(&e.workers[lane], 0, &stamps{}); n != 16 || !ok || !slices.Equal(got[:len(want[lane])], want[lane]) {
+			if n, ok := f.take(&e.workers[lane], 0, 0, &stamps{}); n != 16 || !ok || !slices.Equal(got[:len(want[lane])], want[lane]) {
 				t.Errorf("worker %d of %d ran %v, expected %v first", lane, active, got, want[lane])
 			}
 		}

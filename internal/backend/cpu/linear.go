@@ -156,7 +156,10 @@ func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) {
 		rows, n := min(chunk, m1-m), l.gate.n
 		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
+		next := w.next
+		w.next = firstOf(u, c0)
 		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
+		w.next = next
 		u.multiply(w, task{y: tmp, x: x, bias: l.uBias, rows: rows}, c0, c1)
 		for r := range rows {
 			row := y[r*n+c0 : r*n+c1]

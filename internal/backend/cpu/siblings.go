@@ -128,11 +128,15 @@ func (k *siblings) runShare(w *worker, b tensor.Bind, i, n int) {
 			k.parts[j].end.fetch(m0, m1, lo, hi)
 		}
 	}
+	last := w.next
 	for j := range k.parts {
 		p := &k.parts[j]
 		lo, hi := p.columns(c0, c1)
 		if lo >= hi {
 			continue
+		}
+		if w.next = last; j+1 < len(k.parts) && k.parts[j+1].first < c1 {
+			w.next = firstOf(k.parts[j+1].at(rows), 0)
 		}
 		y := p.y.full
 		if y == nil {

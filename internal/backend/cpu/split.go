@@ -19,6 +19,9 @@ const (
 	// minWeights is the least number of weights of a share of few rows on tiles: each
 	// share first waits for weights from beyond L2.
 	minWeights = 1 << 17
+	// minUnpacked is the same where kernels unpack weights on their way into tiles: a
+	// share also fills and empties the stages of its kernel.
+	minUnpacked = 1 << 19
 	// maxWeights is about the maximum number of weights per such share, and per
 	// share that multiplies codes, if workers share the product: some 50 us. At
 	// the end of a product, idle workers wait for the shares of others.
@@ -47,11 +50,13 @@ type split struct {
 	ownRows int
 	// codes reports that few rows are multiplied with codes: memory sets the time.
 	codes bool
+	// unpacks reports that few rows are multiplied on tiles which the kernel unpacks.
+	unpacks bool
 }
 
 // with is the split of two products that are cut together.
 func (s split) with(o split) split {
-	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, s.ready && o.ready, s.deep || o.deep, max(s.ownRows, o.ownRows), s.codes && o.codes}
+	return split{max(s.mr, o.mr), max(s.nr, o.nr), s.cheap && o.cheap, s.tiles, s.ready && o.ready, s.deep || o.deep, max(s.ownRows, o.ownRows), s.codes && o.codes, s.unpacks && o.unpacks}
 }
 
 // tilesMACs is maxMACs for products on tiles, which are faster by this factor.
@@ -72,8 +77,11 @@ func boundedWidth(m, n, k, nr, workers, most int) int {
 // k, which are cut together.
 func (s split) width(m, n, k, products, shares int) int {
 	if weights := n * products * k; s.tiles && m <= bf16.MR {
-		if s.cheap {
+		switch {
+		case s.cheap:
 			shares = min(shares, max(shares/sharesEach, weights/minWeights))
+		case s.unpacks:
+			shares = min(shares, max(shares/sharesEach, weights/minUnpacked))
 		}
 		if shares > 1 {
 			shares = max(shares, weights/maxWeights)

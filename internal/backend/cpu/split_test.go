@@ -349,4 +349,16 @@ func TestFewRowsAreCutLess(t *testing.T) {
 			t.Errorf("%d rows x %d x %d, panels that are built: %d shares, expected %d", c.rows, c.n, c.k, n, workers*sharesEach)
 		}
 	}
+	unpacks := (&bf16Direct{}).split()
+	for _, c := range []struct{ n, k, products, shares int }{
+		{576, 576, 1, workers},
+		{576, 1536, 1, workers},
+		{1536, 576, 2, 3},
+		{49152, 576, 1, 27},
+		{8192, 2048, 2, 32},
+	} {
+		if n := unpacks.width(16, c.n, c.k, c.products, workers*sharesEach); n != c.shares {
+			t.Errorf("16 rows x %d x %d x %d, unpacked on the way: %d shares, expected %d", c.n, c.k, c.products, n, c.shares)
+		}
+	}
 }

@@ -31,6 +31,9 @@ type FewTask struct {
 	Bias []float32 // [N] or nil
 	// Epoch is that of a Task.
 	Epoch uint64
+	// Next, if not nil, is memory that the caller reads after this product: its first
+	// lines are asked for meanwhile.
+	Next *byte
 }
 
 // FewScratch is one worker's workspace.

@@ -61,5 +61,6 @@ type panelArgs struct {
 	offset                  float32 // of the numbers in tiles from what codes stand for, times -1
 	factor                  float32 // of the numbers in tiles, inverted
 	tables                  *halfTables
-	size                    int // bytes of a panel
+	size                    int     // bytes of a panel
+	after                   uintptr // what is read after these panels
 }

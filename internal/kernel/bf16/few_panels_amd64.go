@@ -1,6 +1,8 @@
 package bf16
 
 import (
+	"unsafe"
+
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/isa"
 	"hotpath/internal/tensor"
@@ -108,6 +110,9 @@ func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) {
 		}
 		_ = w.Data[(p+panels)*size-1]
 		a.w, a.total = &w.Data[p*size], panels*steps
+		if a.after = uintptr(unsafe.Pointer(a.w)) + uintptr(panels*size); t.Next != nil && n+panels*codes.Rows >= n1 {
+			a.after = uintptr(unsafe.Pointer(t.Next))
+		}
 		kernel.run(a)
 		end := min(n1, first+panels*codes.Rows)
 		if a.y == &s.edge[0] {
