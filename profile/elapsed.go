@@ -44,13 +44,19 @@ func (e *elapsed) init() {
 	e.edges = make([]edge, 0, 2*flightsKept)
 }
 
-// addSpan adds a run that has ended. It allocates nothing.
-func (e *elapsed) addSpan(f *planFold, from, to int64) {
-	if from <= 0 || to < from {
-		return // left out of everything
-	}
+// addRuns adds runs of one plan that have ended. It allocates nothing.
+func (e *elapsed) addRuns(f *planFold, runs []*Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for _, r := range runs {
+		if r.Start > 0 && r.End >= r.Start { // others are left out of everything
+			e.addSpan(f, r.Start, r.End)
+		}
+	}
+}
+
+// addSpan adds the time of a run. The caller holds e.mu.
+func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	if to <= e.settled { // reported late: what ran beside it is forgotten
 		f.elapsed += float64(to - from)
 		e.busy += to - from

@@ -97,26 +97,40 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		return nil
 	}
 	start := Now()
+	for _, run := range runs[:min(2*batchRuns, len(runs))] {
+		run.expect()
+	}
 	runs[0].fold.expect()
-	runs[0].expectStamps()
 	r.gc.update()
-	for i, run := range runs {
-		if i+2 < len(runs) {
-			runs[i+2].expect()
+	for _, run := range runs[:min(batchRuns, len(runs))] {
+		run.expectEnds()
+	}
+	for rest := runs; len(rest) > 0; {
+		n := together(rest)
+		for _, run := range rest[min(n+batchRuns, len(rest)):min(n+2*batchRuns, len(rest))] {
+			run.expect()
 		}
-		if i+1 < len(runs) {
-			runs[i+1].expectStamps()
+		fold, next := rest[0].fold, rest[n:min(n+batchRuns, len(rest))]
+		for _, run := range next {
+			run.expectEnds()
 		}
-		r.elapsed.addSpan(run.fold, run.Start, run.End)
-		fold := run.fold // settle may give the run to somebody else
-		if err := fold.settle(run); err != nil {
-			r.fail(err)
-			if first == nil && fold == own {
-				first = err
-			}
+		r.elapsed.addRuns(fold, rest[:n])
+		if err := fold.settle(rest[:n], next); first == nil && fold == own {
+			first = err
 		}
+		rest = rest[n:]
 	}
 	clear(runs)
 	r.folded += Now() - start
 	return first
+}
+
+// together is how many of the first runs can be folded at once: they are of one plan
+// and one scope.
+func together(runs []*Run) int {
+	n := 1
+	for n < min(batchRuns, len(runs)) && runs[n].fold == runs[0].fold && runs[n].scope == runs[0].scope {
+		n++
+	}
+	return n
 }

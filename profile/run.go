@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"hotpath/internal/aligned"
 )
@@ -155,24 +154,6 @@ func ExpectFirst(steps []StepStamps) {
 	Expect(steps, -1)
 }
 
-// expect prefetches the run itself, and expectStamps what its lanes stamped: between
-// its end and its folding the run was evicted from the caches.
-func (r *Run) expect() {
-	own(&r.Start)
-	own((*int64)(unsafe.Pointer(&r.Lanes)))
-	own(&r.index)
-}
-
-func (r *Run) expectStamps() {
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		own(&l.Wake)
-		if len(l.Steps) > 0 {
-			ownAll(&l.Steps[0].Arrive, uintptr(len(l.Steps))*unsafe.Sizeof(l.Steps[0]))
-		}
-	}
-}
-
 // slotPad separates the stamps of two lanes, in steps: more than a pair of cache lines.
 const slotPad = 6
 
@@ -220,12 +201,8 @@ type stepSpan struct{ first, last, busy, longest, lanes int64 }
 // bad run leaves the aggregates unchanged. It also computes the spans of the
 // steps.
 func (r *Run) check(p *Plan, spans []stepSpan) error {
-	if r.Start <= 0 || r.End < r.Start {
-		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
-	}
-	if len(r.Lanes) != len(p.Lanes) {
-		return fmt.Errorf("%w: plan %q: run has %d lanes, expected %d: was it acquired from another plan?",
-			ErrStamp, p.ID, len(r.Lanes), len(p.Lanes))
+	if err := r.checkEnds(p); err != nil {
+		return err
 	}
 	for s := range spans {
 		spans[s] = stepSpan{first: math.MaxInt64}
@@ -243,6 +220,18 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 	return nil
 }
 
+// checkEnds checks all but the lanes.
+func (r *Run) checkEnds(p *Plan) error {
+	if r.Start <= 0 || r.End < r.Start {
+		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
+	}
+	if len(r.Lanes) != len(p.Lanes) {
+		return fmt.Errorf("%w: plan %q: run has %d lanes, expected %d: was it acquired from another plan?",
+			ErrStamp, p.ID, len(r.Lanes), len(p.Lanes))
+	}
+	return nil
+}
+
 // checkCosts is for runs of a recorder; those of files have no Costs.
 func (r *Run) checkCosts(p *Plan) error {
 	if len(r.Costs) != len(p.Steps) {
@@ -253,16 +242,8 @@ func (r *Run) checkCosts(p *Plan) error {
 
 // check also clears what an earlier run left where this one stamped nothing.
 func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) error {
-	if len(l.Steps) != len(p.Steps) {
-		return fmt.Errorf("%w: plan %q: lane %q has slots for %d steps, expected %d: was the run acquired from another plan?",
-			ErrStamp, p.ID, p.Lanes[lane], len(l.Steps), len(p.Steps))
-	}
-	if !l.Absent && (l.Wake <= 0 || l.Done < l.Wake) {
-		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
-			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
-	}
-	if l.Wait < 0 {
-		return fmt.Errorf("%w: plan %q: lane %q waited %d ns after its last step, expected none below 0", ErrStamp, p.ID, p.Lanes[lane], l.Wait)
+	if err := l.checkEnds(p, lane); err != nil {
+		return err
 	}
 	steps := l.Steps[:len(spans)]
 	for s := range spans {
@@ -273,11 +254,26 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 			span.lanes++
 			continue
 		}
-		if max(st.Arrive, st.Begin, st.End) >= start {
+		if st.late(start) {
 			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
 				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, st.Arrive, st.Begin, st.End)
 		}
-		*st = StepStamps{}
+	}
+	return nil
+}
+
+// checkEnds checks all but the stamps of steps.
+func (l *LaneSlots) checkEnds(p *Plan, lane int) error {
+	if len(l.Steps) != len(p.Steps) {
+		return fmt.Errorf("%w: plan %q: lane %q has slots for %d steps, expected %d: was the run acquired from another plan?",
+			ErrStamp, p.ID, p.Lanes[lane], len(l.Steps), len(p.Steps))
+	}
+	if !l.Absent && (l.Wake <= 0 || l.Done < l.Wake) {
+		return fmt.Errorf("%w: plan %q: lane %q woke at %d and was done at %d, expected both stamped and in order (or Absent)",
+			ErrStamp, p.ID, p.Lanes[lane], l.Wake, l.Done)
+	}
+	if l.Wait < 0 {
+		return fmt.Errorf("%w: plan %q: lane %q waited %d ns after its last step, expected none below 0", ErrStamp, p.ID, p.Lanes[lane], l.Wait)
 	}
 	return nil
 }
