@@ -13,14 +13,14 @@ const batchRuns = 8
 
 // batch is scratch for folding runs together.
 type batch struct {
-	stamps [][]StepStamps // [run × lanes + lane]
-	absent []StepStamps   // of lanes that are absent: no stamps
-	start  [batchRuns]int64
-	ended  [batchRuns]int64 // the end of the step before
-	shared [batchRuns]bool  // some steps of the run overlap
-	good   [batchRuns]*Run
-	steps  []stepSum // [step]
-	lanes  []laneSum // [step × lanes + lane]
+	stamps  [][batchRuns]*StepStamps // [lane][run], of the first step
+	absent  []StepStamps             // of lanes that are absent: no stamps
+	start   [batchRuns]int64
+	ended   [batchRuns]int64 // the end of the step before
+	overlap [batchRuns]int64 // negative if some steps of the run do
+	good    [batchRuns]*Run
+	steps   []stepSum // [step]
+	lanes   []laneSum // [step × lanes + lane]
 }
 
 // stepSum is one step in the runs of a batch.
@@ -35,18 +35,17 @@ type stepSum struct {
 type laneSum struct{ compute, wait, even int64 }
 
 func newBatch(steps, lanes int) *batch {
-	return &batch{stamps: make([][]StepStamps, batchRuns*lanes), absent: make([]StepStamps, steps),
+	return &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps),
 		steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
 }
 
 // gather prepares to add runs. It is false if some run has bad stamps.
 func (b *batch) gather(p *Plan, runs []*Run) bool {
-	lanes := len(p.Lanes)
 	for k, r := range runs {
 		if cmp.Or(r.checkCosts(p), r.checkEnds(p)) != nil {
 			return false
 		}
-		b.start[k], b.ended[k], b.shared[k] = r.Start, 0, false
+		b.start[k], b.ended[k], b.overlap[k] = r.Start, 0, 0
 		for i := range r.Lanes {
 			l := &r.Lanes[i]
 			if l.checkEnds(p, i) != nil {
@@ -61,7 +60,7 @@ func (b *batch) gather(p *Plan, runs []*Run) bool {
 				}
 				stamps = b.absent
 			}
-			b.stamps[k*lanes+i] = stamps
+			b.stamps[i][k] = &stamps[0]
 		}
 	}
 	return true
@@ -81,54 +80,84 @@ func (st *StepStamps) late(start int64) bool {
 
 // add sums up the steps of runs that gather has prepared. Meanwhile it prefetches the
 // stamps of the next runs. It is false if some run has bad stamps.
-func (b *batch) add(lanes int, runs, next []*Run) bool {
-	bad := int64(0) // negative if something is
+func (b *batch) add(runs int, next []*Run) bool {
+	lanes := len(b.stamps)
 	fetched, toFetch := 0, len(next)*lanes
 	for s := range b.steps {
 		for ; fetched*len(b.steps) < s*toFetch; fetched++ {
 			next[fetched/lanes].expectLane(fetched % lanes)
 		}
-		sum, sums := stepSum{least: math.MaxInt64}, b.lanes[s*lanes:(s+1)*lanes]
-		clear(sums)
-		for k := range runs {
-			start, span := b.start[k], stepSpan{first: math.MaxInt64}
-			for i, stamps := range b.stamps[k*lanes : (k+1)*lanes] {
-				st := &stamps[s]
-				if st.Arrive < start {
-					if st.Begin|st.End|st.Arrive != 0 && st.late(start) {
-						bad = -1
-					}
-					continue
-				}
-				took, wait := st.End-st.Begin, st.Begin-st.Arrive
-				bad |= took | wait
-				span.first, span.last = min(span.first, st.Begin), max(span.last, st.End)
-				span.longest = max(span.longest, took)
-				span.busy += took
-				span.lanes++
-				sums[i].compute += took
-				sums[i].wait += wait
-			}
-			took := span.last - span.first
-			if bad |= took; bad < 0 { // also if no lane had a part in it
-				return false
-			}
-			if span.first < b.ended[k] {
-				b.shared[k] = true
-			}
-			b.ended[k] = span.last
-			sums[span.lanes-1].even += span.busy
-			sum.span += took
-			sum.least, sum.most = min(sum.least, took), max(sum.most, took)
-			sum.longest += span.longest
-			sum.bucket[k] = uint16(histIndex(took))
+		if !b.addStep(s, uint(runs), b.lanes[s*lanes:(s+1)*lanes]) {
+			return false
 		}
-		b.steps[s] = sum
 	}
 	for ; fetched < toFetch; fetched++ {
 		next[fetched/lanes].expectLane(fetched % lanes)
 	}
 	return true
+}
+
+// addStep is add for one step. The loops are over runs and not over lanes, because the
+// processor then computes several of them at once.
+func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
+	var first, last, busy, longest, parts [batchRuns]int64 // [run], as stepSpan
+	for k := range first {
+		first[k] = math.MaxInt64
+	}
+	bad, start := int64(0), &b.start // bad is negative if something is
+	for i := range lanes {
+		var compute, wait, old int64
+		stamps := &b.stamps[i]
+		for k := uint(0); k < runs && k < batchRuns; k++ {
+			st := (*StepStamps)(unsafe.Add(unsafe.Pointer(stamps[k]), uintptr(s)*unsafe.Sizeof(StepStamps{})))
+			arrive, begin, end := st.Arrive, st.Begin, st.End
+			if arrive < start[k] {
+				old |= arrive | begin | end
+				continue
+			}
+			took, waited := end-begin, begin-arrive
+			bad |= took | waited
+			compute += took
+			wait += waited
+			busy[k] += took
+			parts[k]++
+			first[k], last[k], longest[k] = min(first[k], begin), max(last[k], end), max(longest[k], took)
+		}
+		lanes[i] = laneSum{compute: compute, wait: wait}
+		if old != 0 && b.late(s, i, runs) {
+			return false
+		}
+	}
+	var span, most, busiest int64
+	least := int64(math.MaxInt64)
+	bucket := &b.steps[s].bucket
+	for k := uint(0); k < runs && k < batchRuns; k++ {
+		took := last[k] - first[k]
+		if bad |= took; bad < 0 { // also if no lane had a part in it
+			return false
+		}
+		b.overlap[k] |= first[k] - b.ended[k]
+		b.ended[k] = last[k]
+		lanes[parts[k]-1].even += busy[k]
+		span += took
+		least, most = min(least, took), max(most, took)
+		busiest += longest[k]
+		bucket[k] = uint16(histIndex(took))
+	}
+	st := &b.steps[s]
+	st.span, st.least, st.most, st.longest = span, least, most, busiest
+	return true
+}
+
+// late reports whether a lane has a bad stamp in a step of some run, in which it did not arrive.
+func (b *batch) late(s, lane int, runs uint) bool {
+	for k := range runs {
+		st := (*StepStamps)(unsafe.Add(unsafe.Pointer(b.stamps[lane][k]), uintptr(s)*unsafe.Sizeof(StepStamps{})))
+		if st.Arrive < b.start[k] && st.late(b.start[k]) {
+			return true
+		}
+	}
+	return false
 }
 
 // expect prefetches the run itself, expectEnds its lanes and expectLane what a lane

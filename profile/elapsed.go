@@ -66,6 +66,9 @@ func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	if len(e.flights) < cap(e.flights) {
 		return
 	}
+	if e.inTurn() {
+		return
+	}
 	slices.SortFunc(e.flights, func(a, b flight) int { return cmp.Compare(a.to, b.to) })
 	e.settled = e.flights[len(e.flights)/2].to
 	e.busy += e.divide(e.flights, e.settled, func(f *planFold, ns float64) { f.elapsed += ns })
@@ -77,6 +80,24 @@ func (e *elapsed) addSpan(f *planFold, from, to int64) {
 		}
 	}
 	e.flights = rest
+}
+
+// inTurn divides the first half of the flights if each began after all before it had
+// ended, as the runs of one caller do. It reports whether they did.
+func (e *elapsed) inTurn() bool {
+	for i := 1; i < len(e.flights); i++ {
+		if e.flights[i].from < e.flights[i-1].to {
+			return false
+		}
+	}
+	n := len(e.flights)/2 + 1
+	for _, s := range e.flights[:n] {
+		s.plan.elapsed += float64(s.to - s.from)
+		e.busy += s.to - s.from
+	}
+	e.settled = e.flights[n-1].to
+	e.flights = append(e.flights[:0], e.flights[n:]...)
+	return true
 }
 
 // divide gives each plan its part of the time that flights cover up to until. It

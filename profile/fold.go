@@ -78,8 +78,8 @@ func (f *planFold) evenOf(step int) (sum int64) {
 
 // spareRuns is the number of runs in a plan's pool in addition to those kept for
 // the trace: runs that wait to be folded, one in flight, and one that the next
-// caller fills.
-const spareRuns = pendingRuns + 2
+// caller fills. A plan that is used often makes some more.
+const spareRuns = fewestRuns + 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
@@ -127,7 +127,9 @@ func (f *planFold) acquire() *Run {
 
 // recycle returns a run to the pool. The caller holds f.mu.
 func (f *planFold) recycle(r *Run) {
-	clear(r.Costs[r.costed:])
+	if int(r.costed) < len(r.Costs) {
+		clear(r.Costs[r.costed:])
+	}
 	r.next, f.free = f.free, r
 }
 

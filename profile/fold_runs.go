@@ -17,10 +17,9 @@ func (f *planFold) settle(runs, next []*Run) (first error) {
 			r.Timing = nil // the run may be kept for longer than its device
 		}
 	}
-	lanes := len(f.plan.Lanes)
-	if !f.batch.gather(&f.plan, runs) || !f.batch.add(lanes, runs, next) {
+	if !f.batch.gather(&f.plan, runs) || !f.batch.add(len(runs), next) {
 		runs, first = f.dropBad(runs)
-		if len(runs) == 0 || !f.batch.gather(&f.plan, runs) || !f.batch.add(lanes, runs, nil) {
+		if len(runs) == 0 || !f.batch.gather(&f.plan, runs) || !f.batch.add(len(runs), nil) {
 			return first
 		}
 	}
@@ -72,7 +71,7 @@ func (f *planFold) fold(runs []*Run) {
 		f.foldLane(runs, i)
 	}
 	for k, r := range runs {
-		f.foldOverlaps(r, f.batch.shared[k])
+		f.foldOverlaps(r, f.batch.overlap[k] < 0)
 	}
 	f.foldCosts(runs)
 	for _, r := range runs {

@@ -122,7 +122,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 		if !f.plan.SameShape(&p) {
 			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
 		}
-		return PlanHandle{f, r.released}, nil
+		return f.handle(), nil
 	}
 	if len(r.plans) >= r.opts.Plans {
 		return PlanHandle{}, fmt.Errorf("%w %q: %d plans are registered, the most that Options.Plans allows", ErrPlan, p.ID, len(r.plans))
@@ -130,7 +130,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	f := newPlanFold(r, p.clone())
 	r.plans = append(r.plans, f)
 	r.byID[p.ID] = f
-	return PlanHandle{f, r.released}, nil
+	return f.handle(), nil
 }
 
 // PlanHandle is a registered plan. The zero handle records nothing: Acquire
@@ -138,6 +138,11 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 type PlanHandle struct {
 	fold  *planFold
 	queue *released // of fold's recorder: the end of a run has it at hand
+	most  int       // runs that wait to be folded
+}
+
+func (f *planFold) handle() PlanHandle {
+	return PlanHandle{f, f.rec.released, FoldsAfter(len(f.plan.Steps), len(f.plan.Lanes))}
 }
 
 // Acquire takes a cleared run from the plan's pool. It allocates only while
@@ -169,7 +174,7 @@ func (h PlanHandle) Release(run *Run) error {
 	if run.End >= q.look.Load() {
 		h.fold.rec.wait.look(run.End)
 	}
-	if !q.push(run) {
+	if !q.push(run, h.most) {
 		return nil
 	}
 	return h.fold.rec.settle(h.fold)

@@ -409,14 +409,14 @@ func TestTimeBetweenStepsIsResidual(t *testing.T) {
 func TestOldStampsDoNotCount(t *testing.T) {
 	rec := NewRecorder(Options{Events: -1})
 	h := mustPlan(t, rec, testPlan())
-	const all = 4 * spareRuns // so that every run of the pool is used again
+	const all = 4 * (pendingRuns + 2) // so that every run of the pool is used again
 	both := 0
 	for i := range all {
 		r := h.Acquire()
 		start := int64(1 + i*testWall)
 		stampTestRun(r, start)
 		l := &r.Lanes[1]
-		if i < 2*spareRuns { // then lane 1 has a part in the last step too
+		if i < all/2 { // then lane 1 has a part in the last step too
 			l.Steps[4].Arrive, l.Steps[4].Begin, l.Steps[4].End, l.Done = start+91_000, start+91_000, start+92_000, start+92_000
 			both++
 		} else { // an older run left these

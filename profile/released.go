@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // released is the queue of runs that have ended and are not folded yet. It also has
@@ -28,15 +29,23 @@ func newReleased() *released {
 	return q
 }
 
-// Runs are folded together, because a run of a model evicts the aggregates from the
-// caches: folding runs one by one cost more than all stamps.
+// Runs are folded together, because a run of a model evicts the aggregates and the code
+// from the caches: folding runs one by one cost more than all stamps.
 const (
-	pendingRuns = 32          // so many runs
+	pendingRuns = 128         // so many runs of a small plan
+	fewestRuns  = 32          // and of a large one
 	pendingTime = 250_000_000 // or runs of so many nanoseconds
+	pendingSize = 400 << 10   // bytes of stamps that wait, about
 )
 
-// push appends a run and reports whether the queue is to be folded.
-func (q *released) push(r *Run) (full bool) {
+// FoldsAfter is the number of short runs that wait to be folded together, for a plan of
+// this size: whoever measures the cost of recording wants a whole number of folds.
+func FoldsAfter(steps, lanes int) int {
+	return max(fewestRuns, min(pendingRuns, pendingSize/(max(1, steps*lanes)*int(unsafe.Sizeof(StepStamps{})))))
+}
+
+// push appends a run and reports whether the queue is to be folded: if most runs wait.
+func (q *released) push(r *Run, most int) (full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.runs) == 0 {
@@ -46,7 +55,7 @@ func (q *released) push(r *Run) (full bool) {
 	if q.left -= max(0, r.End-r.Start); q.left <= 0 {
 		q.dueProbe()
 	}
-	return len(q.runs) == pendingRuns || r.End-q.since > pendingTime
+	return len(q.runs) >= most || r.End-q.since > pendingTime
 }
 
 // dueProbe says that a sample of a ceiling is due. No other one is until paceProbe
@@ -101,10 +110,15 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		run.expect()
 	}
 	runs[0].fold.expect()
-	r.gc.update()
 	for _, run := range runs[:min(batchRuns, len(runs))] {
 		run.expectEnds()
 	}
+	for _, run := range runs[:min(batchRuns, len(runs))] {
+		for i := range run.Lanes {
+			run.expectLane(i)
+		}
+	}
+	r.gc.update()
 	for rest := runs; len(rest) > 0; {
 		n := together(rest)
 		for _, run := range rest[min(n+batchRuns, len(rest)):min(n+2*batchRuns, len(rest))] {
