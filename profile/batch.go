@@ -19,8 +19,9 @@ type batch struct {
 	ended   [batchRuns]int64 // the end of the step before
 	overlap [batchRuns]int64 // negative if some steps of the run do
 	good    [batchRuns]*Run
-	steps   []stepSum // [step]
-	lanes   []laneSum // [step × lanes + lane]
+	spans   []stepSpan // [run × steps + step]
+	steps   []stepSum  // [step]
+	lanes   []laneSum  // [step × lanes + lane]
 }
 
 // stepSum is one step in the runs of a batch.
@@ -36,7 +37,7 @@ type laneSum struct{ compute, wait, even int64 }
 
 func newBatch(steps, lanes int) *batch {
 	return &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps),
-		steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
+		spans: make([]stepSpan, batchRuns*steps), steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
 }
 
 // gather prepares to add runs. It is false if some run has bad stamps.
@@ -100,7 +101,7 @@ func (b *batch) add(runs int, next []*Run) bool {
 // addStep is add for one step. The loops are over runs and not over lanes, because the
 // processor then computes several of them at once.
 func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
-	var first, last, busy, longest, parts [batchRuns]int64 // [run], as stepSpan
+	var first, last, busy, longest, parts [batchRuns]int64 // [run]; parts are lanes that had one
 	for k := range first {
 		first[k] = math.MaxInt64
 	}
@@ -130,7 +131,7 @@ func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
 	}
 	var span, most, busiest int64
 	least := int64(math.MaxInt64)
-	bucket := &b.steps[s].bucket
+	st, spans := &b.steps[s], b.spans[s:]
 	for k := uint(0); k < runs && k < batchRuns; k++ {
 		took := last[k] - first[k]
 		if bad |= took; bad < 0 { // also if no lane had a part in it
@@ -142,9 +143,9 @@ func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
 		span += took
 		least, most = min(least, took), max(most, took)
 		busiest += longest[k]
-		bucket[k] = uint16(histIndex(took))
+		st.bucket[k] = uint16(histIndex(took))
+		spans[int(k)*len(b.steps)] = stepSpan{first[k], last[k], busy[k]}
 	}
-	st := &b.steps[s]
 	st.span, st.least, st.most, st.longest = span, least, most, busiest
 	return true
 }

@@ -28,7 +28,7 @@ type planFold struct {
 	exact   bool        // those steps are marked, not guessed
 	even    []int64     // [step × lanes + n-1], time on a processor of all lanes in calls that n lanes took part in
 	batch   *batch
-	spans   []stepSpan // [step], scratch of foldOverlaps
+	spans   []stepSpan // [step], scratch of dropBad
 	costs   []Cost     // [step], scratch of costsOf
 	clock   *stepClock
 	runs    int64
@@ -76,10 +76,10 @@ func (f *planFold) evenOf(step int) (sum int64) {
 	return sum
 }
 
-// spareRuns is the number of runs in a plan's pool in addition to those kept for
-// the trace: runs that wait to be folded, one in flight, and one that the next
-// caller fills. A plan that is used often makes some more.
-const spareRuns = fewestRuns + 2
+// spareRuns is the number of runs in a plan's pool in addition to those that wait to
+// be folded and those kept for the trace: one in flight, and one that the next caller
+// fills.
+const spareRuns = 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
@@ -93,7 +93,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.suspect = append(f.suspect, make([]int64, steps))
 	}
 	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
-	for range keep + spareRuns {
+	for range keep + FoldsAfter(steps, lanes) + spareRuns {
 		r := f.newRun()
 		r.next, f.free = f.free, r
 	}
@@ -145,9 +145,11 @@ func (f *planFold) expect() {
 	}
 }
 
-// typicalEvery: if the kernel marks preempted threads, a run without marks is
-// examined only every typicalEvery-th time, to learn typical step times.
-const typicalEvery = 4
+// learns reports whether typical step times are learned from a run without marks, if the
+// kernel marks preempted threads: from many of the first runs, then from few.
+func (r *Run) learns() bool {
+	return r.index%16 == 0 || r.index < 256 && r.index%4 == 0
+}
 
 // suspects finds the steps of a lane that may have lost their processor, and learns
 // from the others how long steps take.

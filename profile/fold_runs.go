@@ -71,7 +71,16 @@ func (f *planFold) fold(runs []*Run) {
 		f.foldLane(runs, i)
 	}
 	for k, r := range runs {
-		f.foldOverlaps(r, f.batch.overlap[k] < 0)
+		marks := int32(0)
+		for i := range r.Lanes {
+			marks += r.Lanes[i].marks
+		}
+		if f.batch.overlap[k] < 0 || marks > 0 {
+			f.foldClock(f.batch.spans[k*len(f.steps) : (k+1)*len(f.steps)])
+		}
+		if marks > 0 {
+			f.foldOff(r)
+		}
 	}
 	f.foldCosts(runs)
 	for _, r := range runs {
@@ -127,7 +136,7 @@ func (f *planFold) foldLane(runs []*Run, lane int) {
 		sum.addOutside(r, lane)
 		f.exact = f.exact || l.exact
 		f.gaps[lane] += max(0, l.Gap)
-		if !l.exact || l.marks > 0 || r.index%typicalEvery == 0 {
+		if !l.exact || l.marks > 0 || r.learns() {
 			f.suspects(r, lane)
 		}
 	}
@@ -135,37 +144,29 @@ func (f *planFold) foldLane(runs []*Run, lane int) {
 	f.lanes[lane].addLedger(sum)
 }
 
-// foldOverlaps adds what needs the spans of a run's steps one by one: the clock of steps
-// that overlap, and the time without a processor.
-func (f *planFold) foldOverlaps(r *Run, shared bool) {
-	marks := int32(0)
-	for i := range r.Lanes {
-		marks += r.Lanes[i].marks
-	}
-	if !shared && marks == 0 || r.check(&f.plan, f.spans) != nil { // checked before: it only makes the spans
-		return
-	}
-	f.clock.take(f.spans)
-	for s := range f.spans {
-		f.steps[s].shift += f.clock.clock[s] - (f.spans[s].last - f.spans[s].first)
-	}
-	if marks > 0 {
-		f.foldOff(r)
+// foldClock adds the clock of steps that overlap, of a run with these spans.
+func (f *planFold) foldClock(spans []stepSpan) {
+	f.clock.take(spans)
+	for s, clock := range f.clock.clock[:len(spans)] {
+		if span := &spans[s]; clock != span.last-span.first {
+			f.steps[s].shift += clock - (span.last - span.first)
+		}
 	}
 }
 
 // foldOff adds the part of the clock of each step in which a lane had no processor:
 // the step ends when its last lane does, so the longest counts. It takes the same time off
-// the lanes that foldSteps has compared: whoever lost its processor had no larger part.
+// the lanes that addStep has compared: whoever lost its processor had no larger part.
 func (f *planFold) foldOff(r *Run) {
 	for s := range f.steps {
-		var off, all, longest int64
+		var off, all, longest, before, lanes int64
 		for i := range r.Lanes {
 			l := &r.Lanes[i]
 			if l.Steps[s].Begin == 0 {
 				continue
 			}
 			on := l.Steps[s].End - l.Steps[s].Begin
+			before, lanes = max(before, on), lanes+1
 			if l.exact && l.marked(s) {
 				off, all, on = max(off, l.off[s]), all+l.off[s], on-l.off[s]
 			}
@@ -174,10 +175,10 @@ func (f *planFold) foldOff(r *Run) {
 		if off == 0 {
 			continue
 		}
-		st, span := &f.steps[s], &f.spans[s]
+		st := &f.steps[s]
 		st.off += min(off, f.clock.clock[s])
-		st.longest += longest - span.longest
-		f.even[s*len(f.lanes)+int(span.lanes)-1] -= all
+		st.longest += longest - before
+		f.even[s*len(f.lanes)+int(lanes)-1] -= all
 	}
 }
 

@@ -409,7 +409,7 @@ func TestTimeBetweenStepsIsResidual(t *testing.T) {
 func TestOldStampsDoNotCount(t *testing.T) {
 	rec := NewRecorder(Options{Events: -1})
 	h := mustPlan(t, rec, testPlan())
-	const all = 4 * (pendingRuns + 2) // so that every run of the pool is used again
+	const all = 4 * (pendingRuns + spareRuns) // so that every run of the pool is used again
 	both := 0
 	for i := range all {
 		r := h.Acquire()

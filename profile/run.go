@@ -192,10 +192,9 @@ func (r *Run) reset() {
 	clear(r.stepHeap)
 }
 
-// stepSpan is one call of a step: its first Begin and last End over the lanes, how
-// long the lanes computed in it together, how long the busiest of them did, and how many
-// took part.
-type stepSpan struct{ first, last, busy, longest, lanes int64 }
+// stepSpan is one call of a step: its first Begin and last End over the lanes, and how
+// long the lanes computed in it together.
+type stepSpan struct{ first, last, busy int64 }
 
 // check finds missing or unordered stamps before anything is folded, so that a
 // bad run leaves the aggregates unchanged. It also computes the spans of the
@@ -249,9 +248,7 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 	for s := range spans {
 		st, span := &steps[s], &spans[s]
 		if st.Arrive >= start && st.Begin >= st.Arrive && st.End >= st.Begin && !l.Absent {
-			took := st.End - st.Begin
-			span.first, span.last, span.busy, span.longest = min(span.first, st.Begin), max(span.last, st.End), span.busy+took, max(span.longest, took)
-			span.lanes++
+			span.first, span.last, span.busy = min(span.first, st.Begin), max(span.last, st.End), span.busy+st.End-st.Begin
 			continue
 		}
 		if st.late(start) {
