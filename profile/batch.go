@@ -161,15 +161,17 @@ func (b *batch) late(s, lane int, runs uint) bool {
 	return false
 }
 
-// expect prefetches the run itself, expectEnds its lanes and expectLane what a lane
-// stamped: between its end and its folding the run was evicted from the caches.
+// expect prefetches what the borders of a run touch, expectEnds its lanes and what else
+// folding touches, expectLane what a lane stamped: between its end and its folding the
+// run was evicted from the caches.
 func (r *Run) expect() {
 	own(&r.Start)
 	own((*int64)(unsafe.Pointer(&r.Lanes)))
-	own(&r.index)
+	own((*int64)(unsafe.Pointer(&r.Shares)))
 }
 
 func (r *Run) expectEnds() {
+	own(&r.index)
 	for i := range r.Lanes {
 		own(&r.Lanes[i].Wake)
 	}

@@ -116,7 +116,7 @@ func (f *planFold) acquire() *Run {
 	}
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
-	if r.burn != nil {
+	if r.burns {
 		f.rec.settle(nil) // means are of all runs so far; what it finds is kept by fail
 		f.mu.Lock()
 		f.plant(r)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"unsafe"
 )
 
 // Options bounds what a [Recorder] keeps. Zero values mean the defaults.
@@ -139,10 +140,11 @@ type PlanHandle struct {
 	fold  *planFold
 	queue *released // of fold's recorder: the end of a run has it at hand
 	most  int       // runs that wait to be folded
+	heap  bool      // the recorder counts allocations
 }
 
 func (f *planFold) handle() PlanHandle {
-	return PlanHandle{f, f.rec.released, FoldsAfter(len(f.plan.Steps), len(f.plan.Lanes))}
+	return PlanHandle{f, f.rec.released, FoldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
 }
 
 // Acquire takes a cleared run from the plan's pool. It allocates only while
@@ -152,10 +154,22 @@ func (h PlanHandle) Acquire() *Run {
 		return nil
 	}
 	r := h.fold.acquire()
-	if r.meter != nil {
+	if h.heap {
 		r.heap = readHeap()
 	}
 	return r
+}
+
+// Expect prefetches what the next call of Acquire touches. next is what [Run.After] said
+// of the run before, or nil. The run before has evicted all of it from the caches, and a
+// caller that waits for one line after the other waits for long.
+func (h PlanHandle) Expect(next *Run) {
+	if h.fold == nil || next == nil {
+		return
+	}
+	own((*int64)(unsafe.Pointer(h.fold)))
+	own(&counter.ns)
+	next.expect()
 }
 
 // Release hands the run to the recorder. The recorder checks its stamps and folds
@@ -166,7 +180,7 @@ func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
 	}
-	if run.meter != nil {
+	if h.heap {
 		run.heap = readHeap().minus(run.heap)
 	}
 	run.fold = h.fold

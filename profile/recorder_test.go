@@ -453,7 +453,7 @@ func TestBordersAreCacheLines(t *testing.T) {
 		t.Errorf("what a border of a run looks at in a plan ends at byte %d, want %d at most", end, line)
 	}
 	var r Run
-	if at := [...]uintptr{unsafe.Offsetof(r.Lanes), unsafe.Offsetof(r.Shares), unsafe.Offsetof(r.Costs)}; at != [...]uintptr{line, 2 * line, 3 * line} {
+	if at := [...]uintptr{unsafe.Offsetof(r.Lanes), unsafe.Offsetof(r.Shares), unsafe.Offsetof(r.index)}; at != [...]uintptr{line, 2 * line, 3 * line} {
 		t.Errorf("the groups of a run begin at bytes %d", at)
 	}
 	if s := unsafe.Sizeof(r); s%line != 0 {

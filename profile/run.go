@@ -16,7 +16,7 @@ var ErrStamp = errors.New("profile: bad stamp")
 // owner of the run orders its own stamps and those of the lanes by dispatch
 // and join.
 type Run struct {
-	next *Run      // in the plan's pool
+	next *Run      // in the plan's pool, or what was there when it was acquired
 	fold *planFold // that it is released to
 
 	// Start is stamped by the caller before dispatch, End after the join.
@@ -28,7 +28,7 @@ type Run struct {
 	costed int32 // steps whose costs Costing knows, once it was asked
 
 	// The above is one cache line, and so is each of the next two groups: they are all
-	// that most runs touch.
+	// that the borders of a run touch. Folding touches one group more.
 
 	Lanes []LaneSlots // [lane]
 
@@ -48,22 +48,26 @@ type Run struct {
 	Request string
 
 	meter   *heapMeter // nil unless asked for
-	index   int64      // position among the plan's released runs
+	burns   bool       // it has canaries
 	entered bool       // some step was, so the others allocated nothing
+	_       [14]byte
+
+	index int64 // position among the plan's released runs
+	gc    int64 // pauses of collections that ended inside the run
 
 	Costs []Cost // [step], of those that Costing does not know
-
-	gc       int64       // pauses of collections that ended inside the run
-	heap     HeapCount   // before the run, then what it allocated; where asked for
-	stepHeap []HeapCount // [step]
-	burn     []int64     // [step], time of canaries; nil unless asked for
 
 	// Timing, where not nil, is asked for the stamps of a device's lanes before the run is
 	// folded. Stamps are for it: readings of the device's clock.
 	Timing Timing
-	Stamps []int64
+	_      int64
 
-	_ [384 - 41*8]byte
+	Stamps   []int64
+	heap     HeapCount   // before the run, then what it allocated; where asked for
+	stepHeap []HeapCount // [step]
+	burn     []int64     // [step], time of canaries; nil unless asked for
+
+	_ [384 - 43*8]byte
 }
 
 // Costing computes the costs of a run from its sizes and Inputs: those of its first
@@ -136,23 +140,16 @@ func (l *LaneSlots) marked(step int) bool {
 	return l.marks > 0 && l.switched[step/64]>>(step%64)&1 != 0
 }
 
-// Expect is called by a lane that is about to work on a step. It prefetches the
-// cold memory of the coming stamps, [LaneSlots.Steps], while the lane works. Otherwise the lane's
-// next atomic operation would wait for that memory.
-func Expect(steps []StepStamps, step int) {
-	if next := step + stepsAhead; next < len(steps) {
-		own(&steps[next].End)
+// ExpectFirst prefetches the memory of a lane's first stamps.
+func ExpectFirst(steps []StepStamps) {
+	if len(steps) > 0 {
+		own(&steps[0].Arrive)
 	}
 }
 
-// stepsAhead steps are the least that is more than a cache line.
-const stepsAhead = 3
-
-// ExpectFirst is Expect for the first stamps.
-func ExpectFirst(steps []StepStamps) {
-	Expect(steps, -stepsAhead)
-	Expect(steps, -1)
-}
+// After is the run that the plan's pool will most likely give next, for
+// [PlanHandle.Expect]. It is valid until Release.
+func (r *Run) After() *Run { return r.next }
 
 // slotPad separates the stamps of two lanes, in steps: more than a pair of cache lines.
 const slotPad = 6
@@ -161,7 +158,7 @@ func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
 	r := &Run{Lanes: aligned.Slice[LaneSlots](lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: rec.meter}
 	if rec.opts.Canary {
-		r.burn = make([]int64, steps)
+		r.burn, r.burns = make([]int64, steps), true
 	}
 	if rec.meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
@@ -182,14 +179,16 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
 func (r *Run) reset() {
-	r.next, r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = nil, nil, 0, 0, 0, 0, 0, 0, 0
+	r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = nil, 0, 0, 0, 0, 0, 0, 0
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		l.Wake, l.Done, l.Wait, l.Gap, l.marks, l.Absent, l.exact = 0, 0, 0, 0, 0, false, false
 	}
-	clear(r.stepHeap)
+	if r.meter != nil {
+		clear(r.stepHeap)
+	}
 }
 
 // stepSpan is one call of a step: its first Begin and last End over the lanes, and how

@@ -202,7 +202,7 @@ func (e *exec) walk(f *flight, lane int) {
 	}()
 	st := &e.workers[lane].stamps
 	if st.slots = nil; f.run != nil {
-		st.enter(&f.run.Lanes[lane])
+		st.enter(&f.lanes[lane])
 		defer st.leave()
 	}
 	if e.groupsOf(f, lane, st) {
@@ -270,7 +270,6 @@ func (s *stamps) begin(step int) {
 		return
 	}
 	s.join()
-	profile.Expect(s.steps, step)
 	now, kept := s.clock.Look()
 	var off int64
 	if !kept {
