@@ -11,9 +11,10 @@ import (
 // that released runs are folded into.
 type planFold struct {
 	// In one cache line: what a run that begins or ends looks at.
-	mu   sync.Mutex
-	free *Run // each has the next one
-	rec  *Recorder
+	mu    sync.Mutex
+	free  *Run // each has the next one
+	rec   *Recorder
+	queue *released // of rec
 
 	plan    Plan
 	made    int64 // runs
@@ -84,7 +85,7 @@ const spareRuns = 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p), even: make([]int64, steps*lanes), batch: newBatch(steps, lanes),
+	f := &planFold{rec: rec, queue: rec.released, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p), even: make([]int64, steps*lanes), batch: newBatch(steps, lanes),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
@@ -116,6 +117,7 @@ func (f *planFold) acquire() *Run {
 	}
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
+	r.fold = f
 	if r.burns {
 		f.rec.settle(nil) // means are of all runs so far; what it finds is kept by fail
 		f.mu.Lock()

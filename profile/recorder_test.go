@@ -449,7 +449,7 @@ func TestBordersAreCacheLines(t *testing.T) {
 		t.Errorf("released has %d bytes, want %d", s, line)
 	}
 	var f planFold
-	if end := unsafe.Offsetof(f.rec) + unsafe.Sizeof(f.rec); end > line {
+	if end := unsafe.Offsetof(f.queue) + unsafe.Sizeof(f.queue); end > line {
 		t.Errorf("what a border of a run looks at in a plan ends at byte %d, want %d at most", end, line)
 	}
 	var r Run

@@ -17,7 +17,7 @@ var ErrStamp = errors.New("profile: bad stamp")
 // and join.
 type Run struct {
 	next *Run      // in the plan's pool, or what was there when it was acquired
-	fold *planFold // that it is released to
+	fold *planFold // that it was acquired from, then that it is released to
 
 	// Start is stamped by the caller before dispatch, End after the join.
 	Start, End int64
@@ -140,11 +140,36 @@ func (l *LaneSlots) marked(step int) bool {
 	return l.marks > 0 && l.switched[step/64]>>(step%64)&1 != 0
 }
 
-// ExpectFirst prefetches the memory of a lane's first stamps.
+// Ahead is for [LaneClock.Look] by a lane that is about to work on a step: stamps of a
+// later one, whose memory is cold. Otherwise the lane's next atomic operation would wait
+// for that memory.
+func Ahead(steps []StepStamps, step int) *StepStamps {
+	return &steps[min(step+stepsAhead, len(steps)-1)]
+}
+
+// stepsAhead steps are the least that is more than a cache line.
+const stepsAhead = 3
+
+// ExpectFirst prefetches the first stamps.
 func ExpectFirst(steps []StepStamps) {
-	if len(steps) > 0 {
-		own(&steps[0].Arrive)
+	for s := 0; s < min(stepsAhead, len(steps)); s += stepsAhead - 1 {
+		own(&steps[s].End)
 	}
+}
+
+// RunEnd is the memory that the end of a run touches. The run evicts it from the caches.
+type RunEnd struct {
+	run   *Run
+	queue *released
+}
+
+// AtEnd is for who calls Expect shortly before the end.
+func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.fold.queue} }
+
+// Expect prefetches it.
+func (e *RunEnd) Expect() {
+	own(&e.run.Start)
+	own(&e.queue.since)
 }
 
 // After is the run that the plan's pool will most likely give next, for
@@ -179,7 +204,7 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
 func (r *Run) reset() {
-	r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = nil, 0, 0, 0, 0, 0, 0, 0
+	r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = 0, 0, 0, 0, 0, 0, 0
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
 	for i := range r.Lanes {
