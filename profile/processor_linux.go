@@ -63,10 +63,11 @@ func lanesWaited() (ns int64, ok bool) {
 	defer watches.mu.Unlock()
 	for _, w := range watches.all {
 		var line [64]byte
-		if !w.seen.Swap(false) || w.stats < 0 {
+		if !w.seen.Load() || w.stats < 0 { // a plain look: an exchange would wait for each thread's cold memory
 			w.counted = false
 			continue
 		}
+		w.seen.Store(false)
 		version := w.version()
 		if w.exact() && w.counted && w.read == version {
 			ok = true

@@ -184,11 +184,12 @@ func (h PlanHandle) Release(run *Run) error {
 		run.heap = readHeap().minus(run.heap)
 	}
 	run.fold = h.fold
-	q := h.queue
-	if run.End >= q.look.Load() {
-		h.fold.rec.wait.look(run.End)
+	end := run.End
+	full, look := h.queue.push(run, h.most)
+	if look {
+		h.fold.rec.wait.look(end)
 	}
-	if !q.push(run, h.most) {
+	if !full {
 		return nil
 	}
 	return h.fold.rec.settle(h.fold)

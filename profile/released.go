@@ -17,10 +17,9 @@ type released struct {
 	since int64 // the end of the first
 
 	left  int64        // time of runs until the next sample of a ceiling
-	look  atomic.Int64 // when the threads that wait are looked at next
+	ran   int64        // time of runs since the threads that wait were looked at
+	look  atomic.Int64 // when they may be looked at next
 	probe atomic.Bool  // a sample of a ceiling is due
-
-	_ [64 - 7*8 - 4]byte
 }
 
 func newReleased() *released {
@@ -44,18 +43,24 @@ func FoldsAfter(steps, lanes int) int {
 	return max(fewestRuns, min(pendingRuns, pendingSize/(max(1, steps*lanes)*int(unsafe.Sizeof(StepStamps{})))))
 }
 
-// push appends a run and reports whether the queue is to be folded: if most runs wait.
-func (q *released) push(r *Run, most int) (full bool) {
+// push appends a run and reports whether the queue is to be folded, if most runs wait,
+// and whether the threads that wait are to be looked at. Both are paced by the time of
+// runs, so that they cost the same part of it however often there is a run.
+func (q *released) push(r *Run, most int) (full, look bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.runs) == 0 {
 		q.since = r.End
 	}
 	q.runs = append(q.runs, r)
-	if q.left -= max(0, r.End-r.Start); q.left <= 0 {
+	took := max(0, r.End-r.Start)
+	if q.left -= took; q.left <= 0 {
 		q.dueProbe()
 	}
-	return len(q.runs) >= most || r.End-q.since > pendingTime
+	if q.ran += took; q.ran >= waitingInterval {
+		look, q.ran = true, 0
+	}
+	return len(q.runs) >= most || r.End-q.since > pendingTime, look
 }
 
 // dueProbe says that a sample of a ceiling is due. No other one is until paceProbe

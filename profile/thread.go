@@ -35,7 +35,8 @@ type LaneClock struct {
 	off, blind int64 // of this run
 
 	watch *threadWatch
-	again int64 // when the watch is to be looked up again
+	again int64 // when the watch is to know again that a lane is on its thread
+	trust int64 // when the watch is to be looked up again
 }
 
 // Replaced by tests.
@@ -47,8 +48,12 @@ var (
 
 // lookAgain is how long a lane that stays on its thread does without the thread's
 // watch. It is less than the time between two calls of lanesWaited, which wants to
-// know the threads that lanes are on.
-const lookAgain = waitingInterval / 2
+// know the threads that lanes are on. After trustThread the lane makes sure that the
+// thread is not a new one with the key of one that has ended, which takes a system call.
+const (
+	lookAgain   = waitingInterval / 2
+	trustThread = 10 * waitingInterval
+)
 
 // Look returns the time, and whether the lane kept its thread and that its processor
 // since the last call of Lost, or since In. Where the system does not show that, kept
@@ -71,7 +76,12 @@ func (c *LaneClock) Enter() (now int64) {
 
 // In says that the lane runs from now on, and returns that moment.
 func (c *LaneClock) In() (now int64) {
-	if now, kept := c.Look(nil); kept && now < c.again {
+	now, kept := c.Look(nil)
+	if kept && now >= c.again && now < c.trust {
+		c.watch.seen.Store(true)
+		c.again = now + lookAgain
+	}
+	if kept && now < c.again {
 		c.in, c.wall, c.cpu = true, now, c.cpu+now-c.wall // both clocks went on
 		return now
 	}
@@ -79,13 +89,13 @@ func (c *LaneClock) In() (now int64) {
 	if thread == 0 {
 		return Now() // the system does not say
 	}
-	c.watch, c.page, c.again = watchThread(thread), nil, 0
+	c.watch, c.page, c.again, c.trust = watchThread(thread), nil, 0, 0
 	c.version = c.watch.version()
 	c.wall = Now()
 	c.cpu = c.watch.time(c.version, c.wall)
 	c.in, c.thread = true, thread
 	if c.watch.exact() {
-		c.page, c.again = c.watch.page, c.wall+lookAgain
+		c.page, c.again, c.trust = c.watch.page, c.wall+lookAgain, c.wall+trustThread
 	}
 	if c.scale = (scale{}); c.page != nil && counter.lanes.Load() {
 		c.scale = counter.scale
