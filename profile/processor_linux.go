@@ -63,11 +63,14 @@ func lanesWaited() (ns int64, ok bool) {
 	defer watches.mu.Unlock()
 	for _, w := range watches.all {
 		var line [64]byte
-		if !w.seen.Load() || w.stats < 0 { // a plain look: an exchange would wait for each thread's cold memory
+		seen := w.seen.Load() // not an exchange, which would wait for each thread's cold memory
+		if seen {
+			w.seen.Store(false)
+		}
+		if !seen || w.stats < 0 {
 			w.counted = false
 			continue
 		}
-		w.seen.Store(false)
 		version := w.version()
 		if w.exact() && w.counted && w.read == version {
 			ok = true

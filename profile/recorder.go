@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -103,7 +104,7 @@ func NewRecorder(opts Options) *Recorder {
 	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()
-	r.wait.next = &r.released.look
+	r.wait.next = new(atomic.Int64)
 	r.wait.counter = &Counter{name: waitingCounter, unit: "threads", kept: newKeeper[Sample](r.opts.Samples)}
 	r.began, _ = readProcessor()
 	r.before = max(0, sinceStart()-(Now()-r.start))

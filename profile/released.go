@@ -16,10 +16,11 @@ type released struct {
 	runs  []*Run
 	since int64 // the end of the first
 
-	left  int64        // time of runs until the next sample of a ceiling
-	ran   int64        // time of runs since the threads that wait were looked at
-	look  atomic.Int64 // when they may be looked at next
-	probe atomic.Bool  // a sample of a ceiling is due
+	left  int64       // time of runs until the next sample of a ceiling
+	ran   int64       // time of runs since the threads that wait were looked at
+	probe atomic.Bool // a sample of a ceiling is due
+
+	_ [64 - 7*8 - 4]byte
 }
 
 func newReleased() *released {
