@@ -78,7 +78,7 @@ func (c *LaneClock) Enter() (now int64) {
 func (c *LaneClock) In() (now int64) {
 	now, kept := c.Look(nil)
 	if kept && now >= c.again && now < c.trust {
-		c.watch.seen.Store(true)
+		c.watch.mark()
 		c.again = now + lookAgain
 	}
 	if kept && now < c.again {
