@@ -52,7 +52,7 @@ func (f *planFold) plant(r *Run) {
 
 // HasCanaries reports whether steps of the run burn time: then a backend calls
 // Burn once in each step, on whichever lane, before the step ends.
-func (r *Run) HasCanaries() bool { return r != nil && r.burn != nil }
+func (r *Run) HasCanaries() bool { return r != nil && r.burns }
 
 // Burn spins for the duration of a step's canary, if the step has one.
 func (r *Run) Burn(step int) {

@@ -38,7 +38,7 @@ type scale struct {
 type tsc struct {
 	scale
 	trusted atomic.Bool
-	lanes   atomic.Bool // readLane may be called
+	lanes   atomic.Bool // lookLane may be called
 }
 
 // time is the moment of a reading.

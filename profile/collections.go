@@ -65,10 +65,18 @@ func (c *collections) update() {
 	}
 }
 
-// pause sums the pauses of cycles that ended between two readings of [Now].
-func (c *collections) pause(from, to int64) int64 {
+// pauses sets the pauses of cycles that ended within each of some runs.
+func (c *collections) pauses(runs []*Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, r := range runs {
+		r.gc = c.pause(r.Start, r.End)
+	}
+}
+
+// pause sums the pauses of cycles that ended between two readings of [Now]. The caller
+// holds c.mu.
+func (c *collections) pause(from, to int64) int64 {
 	if c.last < from {
 		return 0
 	}

@@ -44,13 +44,19 @@ func (e *elapsed) init() {
 	e.edges = make([]edge, 0, 2*flightsKept)
 }
 
-// addSpan adds a run that has ended. It allocates nothing.
-func (e *elapsed) addSpan(f *planFold, from, to int64) {
-	if from <= 0 || to < from {
-		return // left out of everything
-	}
+// addRuns adds runs of one plan that have ended. It allocates nothing.
+func (e *elapsed) addRuns(f *planFold, runs []*Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for _, r := range runs {
+		if r.Start > 0 && r.End >= r.Start { // others are left out of everything
+			e.addSpan(f, r.Start, r.End)
+		}
+	}
+}
+
+// addSpan adds the time of a run. The caller holds e.mu.
+func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	if to <= e.settled { // reported late: what ran beside it is forgotten
 		f.elapsed += float64(to - from)
 		e.busy += to - from
@@ -58,6 +64,9 @@ func (e *elapsed) addSpan(f *planFold, from, to int64) {
 	}
 	e.flights = append(e.flights, flight{from: max(from, e.settled), to: to, lanes: int64(len(f.plan.Lanes)), plan: f})
 	if len(e.flights) < cap(e.flights) {
+		return
+	}
+	if e.inTurn() {
 		return
 	}
 	slices.SortFunc(e.flights, func(a, b flight) int { return cmp.Compare(a.to, b.to) })
@@ -71,6 +80,24 @@ func (e *elapsed) addSpan(f *planFold, from, to int64) {
 		}
 	}
 	e.flights = rest
+}
+
+// inTurn divides the first half of the flights if each began after all before it had
+// ended, as the runs of one caller do. It reports whether they did.
+func (e *elapsed) inTurn() bool {
+	for i := 1; i < len(e.flights); i++ {
+		if e.flights[i].from < e.flights[i-1].to {
+			return false
+		}
+	}
+	n := len(e.flights)/2 + 1
+	for _, s := range e.flights[:n] {
+		s.plan.elapsed += float64(s.to - s.from)
+		e.busy += s.to - s.from
+	}
+	e.settled = e.flights[n-1].to
+	e.flights = append(e.flights[:0], e.flights[n:]...)
+	return true
 }
 
 // divide gives each plan its part of the time that flights cover up to until. It

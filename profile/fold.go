@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"cmp"
 	"sync"
 	"unsafe"
 
@@ -12,9 +11,10 @@ import (
 // that released runs are folded into.
 type planFold struct {
 	// In one cache line: what a run that begins or ends looks at.
-	mu   sync.Mutex
-	free *Run // each has the next one
-	rec  *Recorder
+	mu    sync.Mutex
+	free  *Run // each has the next one
+	rec   *Recorder
+	queue *released // of rec
 
 	plan    Plan
 	made    int64 // runs
@@ -27,8 +27,10 @@ type planFold struct {
 	suspect [][]int64   // [lane][step], time without a processor, or beyond the typical where that is not known
 	gaps    []int64     // [lane], the same between steps, where that is marked
 	exact   bool        // those steps are marked, not guessed
-	spans   []stepSpan  // [step], scratch of settle
-	costs   []Cost      // [step], scratch of costsOf
+	even    []int64     // [step × lanes + n-1], time on a processor of all lanes in calls that n lanes took part in
+	batch   *batch
+	spans   []stepSpan // [step], scratch of dropBad
+	costs   []Cost     // [step], scratch of costsOf
 	clock   *stepClock
 	runs    int64
 	wall    histogram
@@ -48,42 +50,42 @@ type planFold struct {
 	elapsed float64 // of what is divided; Recorder.elapsed.mu is held
 }
 
-// stepFold is one step over all runs, but for its lane times. A run touches its first
-// two cache lines and one bucket.
+// stepFold is one step over all runs, but for its lane times. Folding touches its first
+// cache line and some buckets.
 type stepFold struct {
-	clock        int64 // of all calls
-	off          int64 // of clock, where marked: without a processor
 	flops, bytes int64
-	longest      int64     // of each call: the time on a processor of its busiest lane
-	even         evenLanes // of each call: the same if its lanes had equal parts
+	longest      int64 // of each call: the time on a processor of its busiest lane
+	_            int64
 	span         histogram // of each call: first Begin to last End over its lanes
-	heap         HeapCount
 
-	_ [1344 - 8*8 - unsafe.Sizeof(histogram{}) - unsafe.Sizeof(HeapCount{})]byte
+	shift int64 // of the clock of all calls, against the sum of span: steps overlap
+	off   int64 // of the clock, where marked: without a processor
+	heap  HeapCount
+
+	_ [1344 - 6*8 - unsafe.Sizeof(histogram{}) - unsafe.Sizeof(HeapCount{})]byte
 }
 
-// evenLanes adds up the mean time of the lanes of each call. It divides only if another
-// number of lanes takes part than in the call before.
-type evenLanes struct{ sum, busy, lanes int64 }
+// clock is the time of all calls in which no moment counts twice.
+func (s *stepFold) clock() int64 { return s.span.sum + s.shift }
 
-func (e *evenLanes) addCall(busy, lanes int64) {
-	if lanes != e.lanes {
-		e.sum, e.busy, e.lanes = e.total(), 0, lanes
+// evenOf is the mean time of the lanes in each call of a step, summed up.
+func (f *planFold) evenOf(step int) (sum int64) {
+	lanes := len(f.lanes)
+	for i, busy := range f.even[step*lanes : (step+1)*lanes] {
+		sum += busy / int64(i+1)
 	}
-	e.busy += busy
+	return sum
 }
 
-func (e *evenLanes) total() int64 { return e.sum + e.busy/max(1, e.lanes) }
-
-// spareRuns is the number of runs in a plan's pool in addition to those kept for
-// the trace: runs that wait to be folded, one in flight, and one that the next
-// caller fills.
-const spareRuns = pendingRuns + 2
+// spareRuns is the number of runs in a plan's pool in addition to those that wait to
+// be folded and those kept for the trace: one in flight, and one that the next caller
+// fills.
+const spareRuns = 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p),
+	f := &planFold{rec: rec, queue: rec.released, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p), even: make([]int64, steps*lanes), batch: newBatch(steps, lanes),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))
@@ -92,7 +94,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.suspect = append(f.suspect, make([]int64, steps))
 	}
 	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
-	for range keep + spareRuns {
+	for range keep + FoldsAfter(steps, lanes) + spareRuns {
 		r := f.newRun()
 		r.next, f.free = f.free, r
 	}
@@ -115,7 +117,8 @@ func (f *planFold) acquire() *Run {
 	}
 	f.mu.Unlock()
 	r.reset() // now and not before, because its memory is needed now
-	if r.burn != nil {
+	r.fold = f
+	if r.burns {
 		f.rec.settle(nil) // means are of all runs so far; what it finds is kept by fail
 		f.mu.Lock()
 		f.plant(r)
@@ -126,165 +129,29 @@ func (f *planFold) acquire() *Run {
 
 // recycle returns a run to the pool. The caller holds f.mu.
 func (f *planFold) recycle(r *Run) {
-	clear(r.Costs[r.costed:])
+	if int(r.costed) < len(r.Costs) {
+		clear(r.Costs[r.costed:])
+	}
 	r.next, f.free = f.free, r
 }
 
 // expect prefetches the aggregates.
 func (f *planFold) expect() {
 	for s := range f.steps {
-		own(&f.steps[s].clock)
-		own(&f.steps[s].span.count)
+		own(&f.steps[s].flops)
 	}
+	ownAll(&f.even[0], uintptr(len(f.even))*8)
 	for i := range f.compute {
 		ownAll(&f.compute[i][0], uintptr(len(f.steps))*8)
 		ownAll(&f.wait[i][0], uintptr(len(f.steps))*8)
 	}
 }
 
-// settle checks and folds a released run.
-func (f *planFold) settle(r *Run) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r.Timing != nil {
-		r.Timing.Times(r)
-		r.Timing = nil // the run may be kept for longer than its device
-	}
-	if err := cmp.Or(r.checkCosts(&f.plan), r.check(&f.plan, f.spans)); err != nil {
-		if len(r.Lanes) == len(f.plan.Lanes) && len(r.Costs) == len(f.plan.Steps) {
-			f.recycle(r)
-		}
-		return err
-	}
-	f.fold(r)
-	return nil
+// learns reports whether typical step times are learned from a run without marks, if the
+// kernel marks preempted threads: from many of the first runs, then from few.
+func (r *Run) learns() bool {
+	return r.index%16 == 0 || r.index < 256 && r.index%4 == 0
 }
-
-// costsOf returns the costs of a run's steps, until the next call. They have no memory
-// in the run, which the next run would evict from the caches.
-func (f *planFold) costsOf(r *Run) []Cost {
-	if r.Costing == nil {
-		return r.Costs
-	}
-	n := r.Costing.Costs(r, f.costs)
-	if r.costed = int32(n); n < len(f.costs) {
-		copy(f.costs[n:], r.Costs[n:])
-	}
-	return f.costs
-}
-
-// fold adds a checked run to the aggregates.
-func (f *planFold) fold(r *Run) {
-	if scope := int(r.scope); scope != f.scope {
-		f.leaveScope()
-		f.scope = scope
-	}
-	r.gc = f.rec.gc.pause(r.Start, r.End)
-	r.index = f.runs
-	if f.runs == 0 {
-		f.first = r.End - r.Start
-	}
-	f.runs++
-	f.wall.addValue(r.End - r.Start)
-	f.tokens += int64(r.Tokens)
-	f.seqs += int64(r.Sequences)
-	f.rows += int64(r.Rows)
-	f.heap.addCount(r.heap)
-	costs := f.costsOf(r)
-	f.foldSteps(r, costs)
-	marks := int32(0)
-	for i := range r.Lanes {
-		compute, wait := f.foldLane(r, i)
-		f.lanes[i].addLedger(laneLedger(r, i, compute, wait))
-		marks += r.Lanes[i].marks
-	}
-	if marks > 0 {
-		f.foldOff(r)
-	}
-	f.samples.addRun(r, costs)
-	if len(r.Shares) > 0 {
-		f.rec.mu.Lock()
-		f.rec.requests.parts.addRun(&f.plan, r, costs)
-		f.rec.mu.Unlock()
-	}
-	if out, full := f.kept.keep(r); full {
-		f.recycle(out)
-	}
-}
-
-// foldSteps adds the steps of a run. check has computed their spans.
-func (f *planFold) foldSteps(r *Run, costs []Cost) {
-	f.clock.take(f.spans)
-	steps, costs, clock := f.steps[:len(f.spans)], costs[:len(f.spans)], f.clock.clock[:len(f.spans)]
-	for s, span := range f.spans {
-		st := &steps[s]
-		st.span.addValue(span.last - span.first)
-		st.clock += clock[s]
-		st.longest += span.longest
-		st.even.addCall(span.busy, span.lanes)
-		st.flops += costs[s].FLOPs
-		st.bytes += costs[s].Bytes
-	}
-	if !r.entered {
-		return
-	}
-	f.entered = true
-	for s := range steps {
-		steps[s].heap.addCount(r.stepHeap[s])
-	}
-}
-
-// foldOff adds the part of the clock of each step in which a lane had no processor:
-// the step ends when its last lane does, so the longest counts. It takes the same time off
-// the lanes that foldSteps has compared: whoever lost its processor had no larger part.
-func (f *planFold) foldOff(r *Run) {
-	for s := range f.steps {
-		var off, all, longest int64
-		for i := range r.Lanes {
-			l := &r.Lanes[i]
-			if l.Steps[s].Begin == 0 {
-				continue
-			}
-			on := l.Steps[s].End - l.Steps[s].Begin
-			if l.exact && l.marked(s) {
-				off, all, on = max(off, l.off[s]), all+l.off[s], on-l.off[s]
-			}
-			longest = max(longest, on)
-		}
-		if off == 0 {
-			continue
-		}
-		st, span := &f.steps[s], &f.spans[s]
-		st.off += min(off, f.clock.clock[s])
-		st.longest += longest - span.longest
-		st.even.addCall(-all, span.lanes)
-	}
-}
-
-// foldLane adds the times of one lane and returns their sums. The wait after the
-// lane's last step belongs to no step.
-func (f *planFold) foldLane(r *Run, lane int) (compute, wait int64) {
-	l, computes := &r.Lanes[lane], f.compute[lane]
-	waits, steps := f.wait[lane][:len(computes)], l.Steps[:len(computes)]
-	for s := range computes {
-		st := &steps[s]
-		c, w := st.End-st.Begin, st.Begin-st.Arrive // all 0 where the lane had no part
-		computes[s] += c
-		waits[s] += w
-		compute += c
-		wait += w
-	}
-	f.exact = f.exact || l.exact
-	f.gaps[lane] += max(0, l.Gap)
-	if !l.exact || l.marks > 0 || r.index%typicalEvery == 0 {
-		f.suspects(r, lane)
-	}
-	return compute, wait + l.Wait
-}
-
-// typicalEvery: if the kernel marks preempted threads, a run without marks is
-// examined only every typicalEvery-th time, to learn typical step times.
-const typicalEvery = 4
 
 // suspects finds the steps of a lane that may have lost their processor, and learns
 // from the others how long steps take.
@@ -352,7 +219,7 @@ func (f *planFold) bytes() int64 {
 	defer f.mu.Unlock()
 	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
 	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*steps+24*(steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
-	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*4*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
+	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*5*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))
 }
 
 // bytes estimates the memory of the recorder.

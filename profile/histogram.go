@@ -35,15 +35,20 @@ func histMid(i int) int64 {
 }
 
 func (h *histogram) addValue(v int64) {
-	if h.count == 0 || v < h.min {
-		h.min = v
-	}
-	if h.count == 0 || v > h.max {
-		h.max = v
-	}
-	h.count++
-	h.sum += v
+	h.addValues(1, v, v, v)
 	h.bucket[histIndex(v)]++
+}
+
+// addValues adds a number of values but for their buckets.
+func (h *histogram) addValues(n, sum, least, most int64) {
+	if h.count == 0 || least < h.min {
+		h.min = least
+	}
+	if h.count == 0 || most > h.max {
+		h.max = most
+	}
+	h.count += n
+	h.sum += sum
 }
 
 func (h *histogram) quantile(q float64) int64 {

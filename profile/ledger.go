@@ -50,24 +50,30 @@ func (l *Ledger) addLedger(o Ledger) {
 	l.Guessed += o.Guessed
 }
 
-// laneLedger accounts for one lane of one run; the caller passes the sums over
-// its steps. Time between steps without a wait makes the residual positive;
-// stamps that overlap make it negative.
-func laneLedger(r *Run, lane int, compute, barrier int64) Ledger {
-	wall := r.End - r.Start
-	l := Ledger{Runs: 1, Wall: wall, LaneTime: wall, Compute: compute, Barrier: barrier, GC: r.gc}
-	slots := &r.Lanes[lane]
-	outside := wall // of Wake to Done
+// addOutside adds one lane of one run, but for its steps: the wait after the last of
+// them, and the time outside of Wake to Done.
+func (l *Ledger) addOutside(r *Run, lane int) {
+	wall, slots := r.End-r.Start, &r.Lanes[lane]
+	outside := wall
 	if !slots.Absent {
 		outside = slots.Wake - r.Start + r.End - slots.Done
 	}
 	if lane == 0 {
-		l.Dispatch = outside
+		l.Dispatch += outside
 	} else {
-		l.Idle = outside
+		l.Idle += outside
 	}
+	l.Runs++
+	l.Wall += wall
+	l.LaneTime += wall
+	l.Barrier += slots.Wait
+	l.GC += r.gc
+}
+
+// balance makes the residual what the other terms leave of the lane time. Time between
+// steps without a wait makes it positive; stamps that overlap make it negative.
+func (l *Ledger) balance() {
 	l.Residual = l.LaneTime - l.Compute - l.Barrier - l.Dispatch - l.Idle
-	return l
 }
 
 // clampOff bounds the time without a processor by the time of runs. Lanes may leave,

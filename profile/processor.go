@@ -29,9 +29,10 @@ func (s ProcessorStats) minus(o ProcessorStats) ProcessorStats {
 		s.Switches - o.Switches, s.Preempted - o.Preempted, s.MinorFaults - o.MinorFaults, s.MajorFaults - o.MajorFaults}
 }
 
-// waitingInterval is the minimum time between two readings of how long the lanes'
-// threads waited for a processor. The goroutine that ends a run reads it between
-// runs. A separate goroutine would take a processor from a worker.
+// waitingInterval is the time of runs between two readings of how long the lanes'
+// threads waited for a processor, and the least time on the clock. The goroutine that
+// ends a run reads it between runs. A separate goroutine would take a processor from a
+// worker.
 const waitingInterval = 10_000_000
 
 // waiting samples how many of the lanes' threads wait for a processor.

@@ -63,7 +63,11 @@ func lanesWaited() (ns int64, ok bool) {
 	defer watches.mu.Unlock()
 	for _, w := range watches.all {
 		var line [64]byte
-		if !w.seen.Swap(false) || w.stats < 0 {
+		seen := w.seen.Load() // not an exchange, which would wait for each thread's cold memory
+		if seen {
+			w.seen.Store(false)
+		}
+		if !seen || w.stats < 0 {
 			w.counted = false
 			continue
 		}

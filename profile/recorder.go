@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // Options bounds what a [Recorder] keeps. Zero values mean the defaults.
@@ -102,7 +104,7 @@ func NewRecorder(opts Options) *Recorder {
 	r.elapsed.init()
 	r.scopes.init(r)
 	r.gc.init()
-	r.wait.next = &r.released.look
+	r.wait.next = new(atomic.Int64)
 	r.wait.counter = &Counter{name: waitingCounter, unit: "threads", kept: newKeeper[Sample](r.opts.Samples)}
 	r.began, _ = readProcessor()
 	r.before = max(0, sinceStart()-(Now()-r.start))
@@ -122,7 +124,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 		if !f.plan.SameShape(&p) {
 			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
 		}
-		return PlanHandle{f, r.released}, nil
+		return f.handle(), nil
 	}
 	if len(r.plans) >= r.opts.Plans {
 		return PlanHandle{}, fmt.Errorf("%w %q: %d plans are registered, the most that Options.Plans allows", ErrPlan, p.ID, len(r.plans))
@@ -130,7 +132,7 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	f := newPlanFold(r, p.clone())
 	r.plans = append(r.plans, f)
 	r.byID[p.ID] = f
-	return PlanHandle{f, r.released}, nil
+	return f.handle(), nil
 }
 
 // PlanHandle is a registered plan. The zero handle records nothing: Acquire
@@ -138,6 +140,12 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 type PlanHandle struct {
 	fold  *planFold
 	queue *released // of fold's recorder: the end of a run has it at hand
+	most  int       // runs that wait to be folded
+	heap  bool      // the recorder counts allocations
+}
+
+func (f *planFold) handle() PlanHandle {
+	return PlanHandle{f, f.queue, FoldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
 }
 
 // Acquire takes a cleared run from the plan's pool. It allocates only while
@@ -147,10 +155,22 @@ func (h PlanHandle) Acquire() *Run {
 		return nil
 	}
 	r := h.fold.acquire()
-	if r.meter != nil {
+	if h.heap {
 		r.heap = readHeap()
 	}
 	return r
+}
+
+// Expect prefetches what the next call of Acquire touches. next is what [Run.After] said
+// of the run before, or nil. The run before has evicted all of it from the caches, and a
+// caller that waits for one line after the other waits for long.
+func (h PlanHandle) Expect(next *Run) {
+	if h.fold == nil || next == nil {
+		return
+	}
+	own((*int64)(unsafe.Pointer(h.fold)))
+	own(&counter.ns)
+	next.expect()
 }
 
 // Release hands the run to the recorder. The recorder checks its stamps and folds
@@ -161,15 +181,16 @@ func (h PlanHandle) Release(run *Run) error {
 	if h.fold == nil || run == nil {
 		return nil
 	}
-	if run.meter != nil {
+	if h.heap {
 		run.heap = readHeap().minus(run.heap)
 	}
 	run.fold = h.fold
-	q := h.queue
-	if run.End >= q.look.Load() {
-		h.fold.rec.wait.look(run.End)
+	end := run.End
+	full, look := h.queue.push(run, h.most)
+	if look {
+		h.fold.rec.wait.look(end)
 	}
-	if !q.push(run) {
+	if !full {
 		return nil
 	}
 	return h.fold.rec.settle(h.fold)

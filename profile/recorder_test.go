@@ -409,14 +409,14 @@ func TestTimeBetweenStepsIsResidual(t *testing.T) {
 func TestOldStampsDoNotCount(t *testing.T) {
 	rec := NewRecorder(Options{Events: -1})
 	h := mustPlan(t, rec, testPlan())
-	const all = 4 * spareRuns // so that every run of the pool is used again
+	const all = 4 * (pendingRuns + spareRuns) // so that every run of the pool is used again
 	both := 0
 	for i := range all {
 		r := h.Acquire()
 		start := int64(1 + i*testWall)
 		stampTestRun(r, start)
 		l := &r.Lanes[1]
-		if i < 2*spareRuns { // then lane 1 has a part in the last step too
+		if i < all/2 { // then lane 1 has a part in the last step too
 			l.Steps[4].Arrive, l.Steps[4].Begin, l.Steps[4].End, l.Done = start+91_000, start+91_000, start+92_000, start+92_000
 			both++
 		} else { // an older run left these
@@ -449,11 +449,11 @@ func TestBordersAreCacheLines(t *testing.T) {
 		t.Errorf("released has %d bytes, want %d", s, line)
 	}
 	var f planFold
-	if end := unsafe.Offsetof(f.rec) + unsafe.Sizeof(f.rec); end > line {
+	if end := unsafe.Offsetof(f.queue) + unsafe.Sizeof(f.queue); end > line {
 		t.Errorf("what a border of a run looks at in a plan ends at byte %d, want %d at most", end, line)
 	}
 	var r Run
-	if at := [...]uintptr{unsafe.Offsetof(r.Lanes), unsafe.Offsetof(r.Shares), unsafe.Offsetof(r.Costs)}; at != [...]uintptr{line, 2 * line, 3 * line} {
+	if at := [...]uintptr{unsafe.Offsetof(r.Lanes), unsafe.Offsetof(r.Shares), unsafe.Offsetof(r.index)}; at != [...]uintptr{line, 2 * line, 3 * line} {
 		t.Errorf("the groups of a run begin at bytes %d", at)
 	}
 	if s := unsafe.Sizeof(r); s%line != 0 {

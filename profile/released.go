@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // released is the queue of runs that have ended and are not folded yet. It also has
@@ -15,9 +16,9 @@ type released struct {
 	runs  []*Run
 	since int64 // the end of the first
 
-	left  int64        // time of runs until the next sample of a ceiling
-	look  atomic.Int64 // when the threads that wait are looked at next
-	probe atomic.Bool  // a sample of a ceiling is due
+	left  int64       // time of runs until the next sample of a ceiling
+	ran   int64       // time of runs since the threads that wait were looked at
+	probe atomic.Bool // a sample of a ceiling is due
 
 	_ [64 - 7*8 - 4]byte
 }
@@ -28,25 +29,39 @@ func newReleased() *released {
 	return q
 }
 
-// Runs are folded together, because a run of a model evicts the aggregates from the
-// caches: folding runs one by one cost more than all stamps.
+// Runs are folded together, because a run of a model evicts the aggregates and the code
+// from the caches: folding runs one by one cost more than all stamps.
 const (
-	pendingRuns = 32          // so many runs
+	pendingRuns = 128         // so many runs of a small plan
+	fewestRuns  = 32          // and of a large one
 	pendingTime = 250_000_000 // or runs of so many nanoseconds
+	pendingSize = 400 << 10   // bytes of stamps that wait, about
 )
 
-// push appends a run and reports whether the queue is to be folded.
-func (q *released) push(r *Run) (full bool) {
+// FoldsAfter is the number of short runs that wait to be folded together, for a plan of
+// this size: whoever measures the cost of recording wants a whole number of folds.
+func FoldsAfter(steps, lanes int) int {
+	return max(fewestRuns, min(pendingRuns, pendingSize/(max(1, steps*lanes)*int(unsafe.Sizeof(StepStamps{})))))
+}
+
+// push appends a run and reports whether the queue is to be folded, if most runs wait,
+// and whether the threads that wait are to be looked at. Both are paced by the time of
+// runs, so that they cost the same part of it however often there is a run.
+func (q *released) push(r *Run, most int) (full, look bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.runs) == 0 {
 		q.since = r.End
 	}
 	q.runs = append(q.runs, r)
-	if q.left -= max(0, r.End-r.Start); q.left <= 0 {
+	took := max(0, r.End-r.Start)
+	if q.left -= took; q.left <= 0 {
 		q.dueProbe()
 	}
-	return len(q.runs) == pendingRuns || r.End-q.since > pendingTime
+	if q.ran += took; q.ran >= waitingInterval {
+		look, q.ran = true, 0
+	}
+	return len(q.runs) >= most || r.End-q.since > pendingTime, look
 }
 
 // dueProbe says that a sample of a ceiling is due. No other one is until paceProbe
@@ -97,26 +112,45 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		return nil
 	}
 	start := Now()
+	for _, run := range runs[:min(2*batchRuns, len(runs))] {
+		run.expect()
+	}
 	runs[0].fold.expect()
-	runs[0].expectStamps()
+	for _, run := range runs[:min(batchRuns, len(runs))] {
+		run.expectEnds()
+	}
+	for _, run := range runs[:min(batchRuns, len(runs))] {
+		for i := range run.Lanes {
+			run.expectLane(i)
+		}
+	}
 	r.gc.update()
-	for i, run := range runs {
-		if i+2 < len(runs) {
-			runs[i+2].expect()
+	for rest := runs; len(rest) > 0; {
+		n := together(rest)
+		for _, run := range rest[min(n+batchRuns, len(rest)):min(n+2*batchRuns, len(rest))] {
+			run.expect()
 		}
-		if i+1 < len(runs) {
-			runs[i+1].expectStamps()
+		fold, next := rest[0].fold, rest[n:min(n+batchRuns, len(rest))]
+		for _, run := range next {
+			run.expectEnds()
 		}
-		r.elapsed.addSpan(run.fold, run.Start, run.End)
-		fold := run.fold // settle may give the run to somebody else
-		if err := fold.settle(run); err != nil {
-			r.fail(err)
-			if first == nil && fold == own {
-				first = err
-			}
+		r.elapsed.addRuns(fold, rest[:n])
+		if err := fold.settle(rest[:n], next); first == nil && fold == own {
+			first = err
 		}
+		rest = rest[n:]
 	}
 	clear(runs)
 	r.folded += Now() - start
 	return first
+}
+
+// together is how many of the first runs can be folded at once: they are of one plan
+// and one scope.
+func together(runs []*Run) int {
+	n := 1
+	for n < min(batchRuns, len(runs)) && runs[n].fold == runs[0].fold && runs[n].scope == runs[0].scope {
+		n++
+	}
+	return n
 }

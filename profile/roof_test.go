@@ -159,7 +159,7 @@ func TestDefaultCeilingsYield(t *testing.T) {
 func TestProbesArePaced(t *testing.T) {
 	rec := NewRecorder(Options{})
 	probeDue := func(ran int64) (int, bool) { // after a run
-		rec.released.push(&Run{Start: 1, End: 1 + ran})
+		rec.released.push(&Run{Start: 1, End: 1 + ran}, pendingRuns)
 		return rec.TakeProbe(3)
 	}
 	kind, due := probeDue(1000)

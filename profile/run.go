@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"hotpath/internal/aligned"
 )
@@ -17,8 +16,8 @@ var ErrStamp = errors.New("profile: bad stamp")
 // owner of the run orders its own stamps and those of the lanes by dispatch
 // and join.
 type Run struct {
-	next *Run      // in the plan's pool
-	fold *planFold // that it is released to
+	next *Run      // in the plan's pool, or what was there when it was acquired
+	fold *planFold // that it was acquired from, then that it is released to
 
 	// Start is stamped by the caller before dispatch, End after the join.
 	Start, End int64
@@ -29,7 +28,7 @@ type Run struct {
 	costed int32 // steps whose costs Costing knows, once it was asked
 
 	// The above is one cache line, and so is each of the next two groups: they are all
-	// that most runs touch.
+	// that the borders of a run touch. Folding touches one group more.
 
 	Lanes []LaneSlots // [lane]
 
@@ -49,22 +48,26 @@ type Run struct {
 	Request string
 
 	meter   *heapMeter // nil unless asked for
-	index   int64      // position among the plan's released runs
+	burns   bool       // it has canaries
 	entered bool       // some step was, so the others allocated nothing
+	_       [14]byte
+
+	index int64 // position among the plan's released runs
+	gc    int64 // pauses of collections that ended inside the run
 
 	Costs []Cost // [step], of those that Costing does not know
-
-	gc       int64       // pauses of collections that ended inside the run
-	heap     HeapCount   // before the run, then what it allocated; where asked for
-	stepHeap []HeapCount // [step]
-	burn     []int64     // [step], time of canaries; nil unless asked for
 
 	// Timing, where not nil, is asked for the stamps of a device's lanes before the run is
 	// folded. Stamps are for it: readings of the device's clock.
 	Timing Timing
-	Stamps []int64
+	_      int64
 
-	_ [384 - 41*8]byte
+	Stamps   []int64
+	heap     HeapCount   // before the run, then what it allocated; where asked for
+	stepHeap []HeapCount // [step]
+	burn     []int64     // [step], time of canaries; nil unless asked for
+
+	_ [384 - 43*8]byte
 }
 
 // Costing computes the costs of a run from its sizes and Inputs: those of its first
@@ -137,41 +140,41 @@ func (l *LaneSlots) marked(step int) bool {
 	return l.marks > 0 && l.switched[step/64]>>(step%64)&1 != 0
 }
 
-// Expect is called by a lane that is about to work on a step. It prefetches the
-// cold memory of the coming stamps, [LaneSlots.Steps], while the lane works. Otherwise the lane's
-// next atomic operation would wait for that memory.
-func Expect(steps []StepStamps, step int) {
-	if next := step + stepsAhead; next < len(steps) {
-		own(&steps[next].End)
-	}
+// Ahead is for [LaneClock.Look] by a lane that is about to work on a step: stamps of a
+// later one, whose memory is cold. Otherwise the lane's next atomic operation would wait
+// for that memory.
+func Ahead(steps []StepStamps, step int) *StepStamps {
+	return &steps[min(step+stepsAhead, len(steps)-1)]
 }
 
 // stepsAhead steps are the least that is more than a cache line.
 const stepsAhead = 3
 
-// ExpectFirst is Expect for the first stamps.
+// ExpectFirst prefetches the first stamps.
 func ExpectFirst(steps []StepStamps) {
-	Expect(steps, -stepsAhead)
-	Expect(steps, -1)
-}
-
-// expect prefetches the run itself, and expectStamps what its lanes stamped: between
-// its end and its folding the run was evicted from the caches.
-func (r *Run) expect() {
-	own(&r.Start)
-	own((*int64)(unsafe.Pointer(&r.Lanes)))
-	own(&r.index)
-}
-
-func (r *Run) expectStamps() {
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		own(&l.Wake)
-		if len(l.Steps) > 0 {
-			ownAll(&l.Steps[0].Arrive, uintptr(len(l.Steps))*unsafe.Sizeof(l.Steps[0]))
-		}
+	for s := 0; s < min(stepsAhead, len(steps)); s += stepsAhead - 1 {
+		own(&steps[s].End)
 	}
 }
+
+// RunEnd is the memory that the end of a run touches. The run evicts it from the caches.
+type RunEnd struct {
+	run   *Run
+	queue *released
+}
+
+// AtEnd is for who calls Expect shortly before the end.
+func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.fold.queue} }
+
+// Expect prefetches it.
+func (e *RunEnd) Expect() {
+	own(&e.run.Start)
+	own(&e.queue.since)
+}
+
+// After is the run that the plan's pool will most likely give next, for
+// [PlanHandle.Expect]. It is valid until Release.
+func (r *Run) After() *Run { return r.next }
 
 // slotPad separates the stamps of two lanes, in steps: more than a pair of cache lines.
 const slotPad = 6
@@ -180,7 +183,7 @@ func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 	steps, lanes, inputs := len(p.Steps), len(p.Lanes), p.Inputs
 	r := &Run{Lanes: aligned.Slice[LaneSlots](lanes), Costs: make([]Cost, steps), Inputs: make([]int32, 0, inputs), meter: rec.meter}
 	if rec.opts.Canary {
-		r.burn = make([]int64, steps)
+		r.burn, r.burns = make([]int64, steps), true
 	}
 	if rec.meter != nil {
 		r.stepHeap = make([]HeapCount, steps)
@@ -201,31 +204,28 @@ func (l *LaneSlots) Init(steps int, time *LaneTime) {
 // reset leaves the stamps of steps as they are: clearing them would fetch cold
 // memory once more, and check knows by their time that they are an older run's.
 func (r *Run) reset() {
-	r.next, r.fold, r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = nil, nil, 0, 0, 0, 0, 0, 0, 0
+	r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = 0, 0, 0, 0, 0, 0, 0
 	r.Costing, r.Inputs = nil, r.Inputs[:0]
 	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		l.Wake, l.Done, l.Wait, l.Gap, l.marks, l.Absent, l.exact = 0, 0, 0, 0, 0, false, false
 	}
-	clear(r.stepHeap)
+	if r.meter != nil {
+		clear(r.stepHeap)
+	}
 }
 
-// stepSpan is one call of a step: its first Begin and last End over the lanes, how
-// long the lanes computed in it together, how long the busiest of them did, and how many
-// took part.
-type stepSpan struct{ first, last, busy, longest, lanes int64 }
+// stepSpan is one call of a step: its first Begin and last End over the lanes, and how
+// long the lanes computed in it together.
+type stepSpan struct{ first, last, busy int64 }
 
 // check finds missing or unordered stamps before anything is folded, so that a
 // bad run leaves the aggregates unchanged. It also computes the spans of the
 // steps.
 func (r *Run) check(p *Plan, spans []stepSpan) error {
-	if r.Start <= 0 || r.End < r.Start {
-		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
-	}
-	if len(r.Lanes) != len(p.Lanes) {
-		return fmt.Errorf("%w: plan %q: run has %d lanes, expected %d: was it acquired from another plan?",
-			ErrStamp, p.ID, len(r.Lanes), len(p.Lanes))
+	if err := r.checkEnds(p); err != nil {
+		return err
 	}
 	for s := range spans {
 		spans[s] = stepSpan{first: math.MaxInt64}
@@ -243,6 +243,18 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 	return nil
 }
 
+// checkEnds checks all but the lanes.
+func (r *Run) checkEnds(p *Plan) error {
+	if r.Start <= 0 || r.End < r.Start {
+		return fmt.Errorf("%w: plan %q: run from %d to %d, expected both stamped and in order", ErrStamp, p.ID, r.Start, r.End)
+	}
+	if len(r.Lanes) != len(p.Lanes) {
+		return fmt.Errorf("%w: plan %q: run has %d lanes, expected %d: was it acquired from another plan?",
+			ErrStamp, p.ID, len(r.Lanes), len(p.Lanes))
+	}
+	return nil
+}
+
 // checkCosts is for runs of a recorder; those of files have no Costs.
 func (r *Run) checkCosts(p *Plan) error {
 	if len(r.Costs) != len(p.Steps) {
@@ -253,6 +265,26 @@ func (r *Run) checkCosts(p *Plan) error {
 
 // check also clears what an earlier run left where this one stamped nothing.
 func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) error {
+	if err := l.checkEnds(p, lane); err != nil {
+		return err
+	}
+	steps := l.Steps[:len(spans)]
+	for s := range spans {
+		st, span := &steps[s], &spans[s]
+		if st.Arrive >= start && st.Begin >= st.Arrive && st.End >= st.Begin && !l.Absent {
+			span.first, span.last, span.busy = min(span.first, st.Begin), max(span.last, st.End), span.busy+st.End-st.Begin
+			continue
+		}
+		if st.late(start) {
+			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
+				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, st.Arrive, st.Begin, st.End)
+		}
+	}
+	return nil
+}
+
+// checkEnds checks all but the stamps of steps.
+func (l *LaneSlots) checkEnds(p *Plan, lane int) error {
 	if len(l.Steps) != len(p.Steps) {
 		return fmt.Errorf("%w: plan %q: lane %q has slots for %d steps, expected %d: was the run acquired from another plan?",
 			ErrStamp, p.ID, p.Lanes[lane], len(l.Steps), len(p.Steps))
@@ -263,21 +295,6 @@ func (l *LaneSlots) check(p *Plan, lane int, start int64, spans []stepSpan) erro
 	}
 	if l.Wait < 0 {
 		return fmt.Errorf("%w: plan %q: lane %q waited %d ns after its last step, expected none below 0", ErrStamp, p.ID, p.Lanes[lane], l.Wait)
-	}
-	steps := l.Steps[:len(spans)]
-	for s := range spans {
-		st, span := &steps[s], &spans[s]
-		if st.Arrive >= start && st.Begin >= st.Arrive && st.End >= st.Begin && !l.Absent {
-			took := st.End - st.Begin
-			span.first, span.last, span.busy, span.longest = min(span.first, st.Begin), max(span.last, st.End), span.busy+took, max(span.longest, took)
-			span.lanes++
-			continue
-		}
-		if max(st.Arrive, st.Begin, st.End) >= start {
-			return fmt.Errorf("%w: plan %q: lane %q, step %d %q: arrive %d, begin %d, end %d, expected all stamped and in order by a lane that is not absent",
-				ErrStamp, p.ID, p.Lanes[lane], s, p.Steps[s].Name, st.Arrive, st.Begin, st.End)
-		}
-		*st = StepStamps{}
 	}
 	return nil
 }

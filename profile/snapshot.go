@@ -206,9 +206,9 @@ func (f *planFold) stats(p *PlanStats, step int, c Ceilings, off int64) StepStat
 	}
 	laneCompute, laneWait := ofLane(f.compute), ofLane(f.wait)
 	compute, wait := table.Sum(laneCompute), table.Sum(laneWait)
-	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock),
+	s := StepStats{Calls: st.span.count, Total: p.elapsedOf((compute + wait) / n), Self: p.elapsedOf(compute / n), Clock: p.elapsedOf(st.clock()),
 		FLOPs: st.flops, Bytes: st.bytes, Span: st.span.dist(),
-		LaneCompute: laneCompute, LaneWait: laneWait, OffCPU: off, Longest: st.longest, Even: st.even.total()}
+		LaneCompute: laneCompute, LaneWait: laneWait, OffCPU: off, Longest: st.longest, Even: f.evenOf(step)}
 	clock := st.off
 	if !f.exact {
 		clock = off / n // which lane the step waited for is not known

@@ -28,14 +28,15 @@ type LaneClock struct {
 	version uint32         // of page at wall
 	in      bool
 	thread  uint64
-	scale   scale // of the counter; 0 where readLane may not be called
+	scale   scale // of the counter; 0 where lookLane may not be called
 	wall    int64 // a moment
 	cpu     int64 // the thread's clock at that moment
 
 	off, blind int64 // of this run
 
 	watch *threadWatch
-	again int64 // when the watch is to be looked up again
+	again int64 // when the watch is to know again that a lane is on its thread
+	trust int64 // when the watch is to be looked up again
 }
 
 // Replaced by tests.
@@ -47,19 +48,22 @@ var (
 
 // lookAgain is how long a lane that stays on its thread does without the thread's
 // watch. It is less than the time between two calls of lanesWaited, which wants to
-// know the threads that lanes are on.
-const lookAgain = waitingInterval / 2
+// know the threads that lanes are on. After trustThread the lane makes sure that the
+// thread is not a new one with the key of one that has ended, which takes a system call.
+const (
+	lookAgain   = waitingInterval / 2
+	trustThread = 10 * waitingInterval
+)
 
 // Look returns the time, and whether the lane kept its thread and that its processor
 // since the last call of Lost, or since In. Where the system does not show that, kept
-// is true.
-func (c *LaneClock) Look() (now int64, kept bool) {
+// is true. The stamps next, where not nil, are prefetched.
+func (c *LaneClock) Look(next *StepStamps) (now int64, kept bool) {
+	if c.scale.rate != 0 {
+		return lookLane(c, next)
+	}
 	if c.page == nil {
 		return Now(), true
-	}
-	if c.scale.rate != 0 {
-		count, thread, version := readLane(c.page)
-		return c.scale.time(count), version == c.version && thread == c.thread
 	}
 	return Now(), c.page.Load() == c.version && readThread() == c.thread
 }
@@ -72,7 +76,12 @@ func (c *LaneClock) Enter() (now int64) {
 
 // In says that the lane runs from now on, and returns that moment.
 func (c *LaneClock) In() (now int64) {
-	if now, kept := c.Look(); kept && now < c.again {
+	now, kept := c.Look(nil)
+	if kept && now >= c.again && now < c.trust {
+		c.watch.mark()
+		c.again = now + lookAgain
+	}
+	if kept && now < c.again {
 		c.in, c.wall, c.cpu = true, now, c.cpu+now-c.wall // both clocks went on
 		return now
 	}
@@ -80,15 +89,15 @@ func (c *LaneClock) In() (now int64) {
 	if thread == 0 {
 		return Now() // the system does not say
 	}
-	c.watch, c.page, c.again = watchThread(thread), nil, 0
+	c.watch, c.page, c.again, c.trust = watchThread(thread), nil, 0, 0
 	c.version = c.watch.version()
 	c.wall = Now()
 	c.cpu = c.watch.time(c.version, c.wall)
 	c.in, c.thread = true, thread
 	if c.watch.exact() {
-		c.page, c.again = c.watch.page, c.wall+lookAgain
+		c.page, c.again, c.trust = c.watch.page, c.wall+lookAgain, c.wall+trustThread
 	}
-	if c.scale = (scale{}); counter.lanes.Load() {
+	if c.scale = (scale{}); c.page != nil && counter.lanes.Load() {
 		c.scale = counter.scale
 	}
 	return c.wall
@@ -100,7 +109,7 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
-	if _, kept := c.Look(); kept && c.page != nil {
+	if _, kept := c.Look(nil); kept && c.page != nil {
 		return
 	}
 	version := c.watch.version() // before the time: a switch after it moves the next version
@@ -123,7 +132,7 @@ func (c *LaneClock) Running() bool { return c.in }
 // thread that lost its processor is asked for its clock. If the lane changed its
 // thread, the time is [unknownOff] and the lane follows its new thread.
 func (c *LaneClock) Lost() (off int64, lost bool) {
-	if _, kept := c.Look(); kept {
+	if _, kept := c.Look(nil); kept {
 		return 0, false
 	}
 	return c.lost(), true

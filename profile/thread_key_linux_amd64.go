@@ -1,10 +1,6 @@
 package profile
 
-import (
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // Of the system's list of what a program may use.
 const (
@@ -31,8 +27,9 @@ var hasThreadKey = func() bool {
 // takes two microseconds, because the run has evicted the kernel from the caches.
 func threadKey() uint64
 
-// readLane reads the time stamp counter, then the thread's key and a version. All of
-// it takes no longer than the counter alone.
+// lookLane is [LaneClock.Look] of a clock with a page and a scale: it reads the time stamp
+// counter, then the thread's key and the version of the page. All of it takes no longer
+// than the counter alone.
 //
 //go:noescape
-func readLane(page *atomic.Uint32) (count, thread uint64, version uint32)
+func lookLane(c *LaneClock, next *StepStamps) (now int64, kept bool)

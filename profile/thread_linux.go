@@ -81,6 +81,9 @@ func (w *threadWatch) version() uint32 {
 	return w.page.Load()
 }
 
+// mark says that a lane is still on the thread.
+func (w *threadWatch) mark() { w.seen.Store(true) }
+
 // see says that a lane is on the thread. It is false if the thread is another one:
 // a new thread may have the key of a thread that has ended. The system is asked
 // after each call of lanesWaited.

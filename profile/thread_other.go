@@ -19,6 +19,7 @@ type threadWatch struct {
 func startWatching() {}
 
 func watchThread(uint64) *threadWatch             { return nil }
+func (*threadWatch) mark()                        {}
 func (*threadWatch) version() uint32              { return 0 }
 func (*threadWatch) exact() bool                  { return false }
 func (*threadWatch) time(_ uint32, _ int64) int64 { return 0 }

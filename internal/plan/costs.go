@@ -313,9 +313,9 @@ func (c *costing) room() int {
 
 // take copies the integers that costs depend on, because the next run overwrites
 // them.
-func (c *costing) take(b tensor.Bind, dst []int32) []int32 {
-	for i := range c.reads {
-		r := &c.reads[i]
+func take(reads []reading, b tensor.Bind, dst []int32) []int32 {
+	for i := range reads {
+		r := &reads[i]
 		dst = append(dst, r.host[:r.shape.Len(b)]...)
 	}
 	return dst

@@ -49,7 +49,7 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 	s.disown()
 	s.rec, s.labels, s.recorded = rec, l, false
 	for _, sl := range s.slots {
-		sl.plans = nil
+		sl.plans, sl.plan, sl.after = nil, recorded{}, nil
 	}
 	if rec == nil {
 		return nil
@@ -70,7 +70,8 @@ func (s *Session) Attach(rec *profile.Recorder, l ProfileLabels) error {
 			for _, pl := range s.prog.Plans {
 				// Each plan of the recorder has a costing of its own, because the
 				// recorder may ask for costs of one plan while it folds another.
-				plans[k][p] = append(plans[k][p], recorded{costs: newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights)})
+				c := newCosting(pl, sl.mem.Arenas[IO].Host(), s.mem.Weights)
+				plans[k][p] = append(plans[k][p], recorded{costs: c, reads: c.reads, inputs: make([]int32, 0, c.room())})
 			}
 		}
 	}

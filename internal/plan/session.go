@@ -16,7 +16,20 @@ import (
 // while the device computes from the other. Methods without a slot argument use
 // the first slot.
 type Session struct {
-	prog    *Program
+	// One cache line: what each run looks at.
+
+	prog *Program
+
+	// Of the next run, of whatever slot.
+	least  int // what AtLeast asked for
+	phase  int
+	shares []profile.Share
+	end    end // what Partial or Forward asked for
+
+	paused   bool
+	recorded bool    // some run was
+	counter  Counter // of rec, if the backend counts its memory
+
 	backend Caps // of the program's: making them takes a while
 	ws      *WeightSet
 	weights *boundWeights
@@ -25,19 +38,10 @@ type Session struct {
 	state   *stateArena
 	slots   []*Slot
 
-	phase    int               // of the next run
-	rec      *profile.Recorder // nil: none is attached
-	counter  Counter           // of rec, if the backend counts its memory
-	look     func() profile.DeviceMemory
-	recorded bool     // some run was
-	owned    [][]byte // memory that the recorder knows as this session's
-	labels   ProfileLabels
-	paused   bool
-
-	// Of the next run, of whatever slot.
-	least  int // what AtLeast asked for
-	end    end // what Partial or Forward asked for
-	shares []profile.Share
+	rec    *profile.Recorder // nil: none is attached
+	look   func() profile.DeviceMemory
+	owned  [][]byte // memory that the recorder knows as this session's
+	labels ProfileLabels
 }
 
 // NewSession allocates arenas, packs weights that are not packed yet, loads

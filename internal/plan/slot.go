@@ -16,23 +16,31 @@ import (
 // flight. The runs of a session's slots are enqueued by one goroutine at a time,
 // and waited for in that order.
 type Slot struct {
-	sess  *Session
-	mem   Memory       // the session's, with IO of its own
-	execs []Exec       // one per bucket
-	plans [][]recorded // [phase][bucket] while a recorder is attached
+	sess    *Session
+	execs   []Exec // one per bucket
+	running int    // bucket in flight, -1 when idle
+	last    int    // bucket of the last run
 
-	running int // bucket in flight, -1 when idle
-	last    int // bucket of the last run
-	run     *profile.Run
-	plan    recorded // of run
-	folded  error    // what folding met since the run began
-	ran     [2]int64 // start and end of the last run, where it was recorded
+	// Of recorded runs, beside the above: a run evicts everything from the caches, and
+	// its borders wait for each line that they look at.
+
+	run    *profile.Run
+	after  *profile.Run // of the pool, most likely the next run
+	plan   recorded     // of run
+	of     [2]int       // phase and bucket of plan
+	ran    [2]int64     // start and end of the last run, where it was recorded
+	folded error        // what folding met since the run began
+
+	plans [][]recorded // [phase][bucket] while a recorder is attached
+	mem   Memory       // the session's, with IO of its own
 }
 
 // recorded is a plan in one phase, as the recorder knows it.
 type recorded struct {
 	handle profile.PlanHandle
 	costs  *costing
+	reads  []reading // of costs
+	inputs []int32   // memory for those of the next run
 }
 
 // Session is the session that the slot belongs to.
@@ -58,6 +66,10 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		return errors.New("plan: a run is already in flight, wait for it first")
 	}
 	s := sl.sess
+	record := sl.plans != nil && !s.paused
+	if record {
+		sl.plan.handle.Expect(sl.after)
+	}
 	sl.run, sl.folded, sl.ran = nil, nil, [2]int64{}
 	k, err := s.prog.bucket(b, s.least)
 	end := s.end
@@ -71,16 +83,8 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		}
 		k += s.prog.ends[end]
 	}
-	if sl.plans != nil && !s.paused {
-		sl.plan = sl.plans[s.phase][k]
-		run, c := sl.plan.handle.Acquire(), sl.plan.costs
-		run.Tokens, run.Sequences, run.Rows = b.T, b.S, b.R
-		run.Costing, run.Inputs = c, c.take(b, run.Inputs) // now: the run needs these inputs too
-		if len(s.shares) > 0 {
-			s.share(run)
-		}
-		run.InScope(ctx)
-		sl.run, run.Start = run, profile.Now()
+	if record {
+		sl.record(ctx, k, b)
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
 		sl.abandon()
@@ -91,6 +95,27 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		sl.folded = sl.plan.handle.Fold() // the device is at work meanwhile
 	}
 	return nil
+}
+
+// record begins the recording of a run. It first touches memory that Acquire does not,
+// because a lock waits for all that was touched before it.
+func (sl *Slot) record(ctx context.Context, bucket int, b tensor.Bind) {
+	s := sl.sess
+	if of := [2]int{s.phase, bucket}; of != sl.of || sl.plan.costs == nil {
+		if sl.plan.costs != nil {
+			sl.plans[sl.of[0]][sl.of[1]] = sl.plan
+		}
+		sl.plan, sl.of = sl.plans[s.phase][bucket], of
+	}
+	inputs := take(sl.plan.reads, b, sl.plan.inputs[:0]) // now: the run needs these inputs too
+	run := sl.plan.handle.Acquire()
+	run.Tokens, run.Sequences, run.Rows = b.T, b.S, b.R
+	run.Costing, run.Inputs, sl.plan.inputs = sl.plan.costs, inputs, run.Inputs
+	if len(s.shares) > 0 {
+		s.share(run)
+	}
+	run.InScope(ctx)
+	sl.run, sl.after, run.Start = run, run.After(), profile.Now()
 }
 
 // Wait ends the run that Enqueue started; outputs can be read then.

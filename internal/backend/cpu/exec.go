@@ -202,7 +202,10 @@ func (e *exec) walk(f *flight, lane int) {
 	}()
 	st := &e.workers[lane].stamps
 	if st.slots = nil; f.run != nil {
-		st.enter(&f.run.Lanes[lane])
+		st.enter(&f.lanes[lane])
+		if lane == 0 {
+			st.ends = f.run.AtEnd()
+		}
 		defer st.leave()
 	}
 	if e.groupsOf(f, lane, st) {
@@ -216,6 +219,9 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 	last := int32(len(e.groups) - 1)
 	for g := f.released.Load(); g < last; {
 		w.epoch = f.runs<<32 | uint64(g)
+		if g+1 == last && lane == 0 {
+			st.nearsEnd()
+		}
 		ran := 0
 		for i := e.groups[g]; i < e.groups[g+1]; i++ {
 			n, ok := f.take(w, i, g, st)
@@ -254,6 +260,7 @@ type stamps struct {
 	clock profile.LaneClock    // lives across runs
 	since int64                // when the lane began to wait for others; 0: it does not wait
 	woke  int64
+	ends  profile.RunEnd // of the caller's lane
 }
 
 func (s *stamps) enter(slots *profile.LaneSlots) {
@@ -270,8 +277,7 @@ func (s *stamps) begin(step int) {
 		return
 	}
 	s.join()
-	profile.Expect(s.steps, step)
-	now, kept := s.clock.Look()
+	now, kept := s.clock.Look(profile.Ahead(s.steps, step))
 	var off int64
 	if !kept {
 		off, _ = s.clock.Lost()
@@ -321,11 +327,18 @@ func (s *stamps) end(step int) {
 	if s.slots == nil {
 		return
 	}
-	now, kept := s.clock.Look()
+	now, kept := s.clock.Look(nil)
 	s.steps[step].End, s.slots.Done = now, now
 	if !kept {
 		off, _ := s.clock.Lost()
 		s.slots.Mark(step, off)
+	}
+}
+
+// nearsEnd comes before the last group of the caller's run.
+func (s *stamps) nearsEnd() {
+	if s.slots != nil {
+		s.ends.Expect()
 	}
 }
 

@@ -24,6 +24,7 @@ type flight struct {
 	ctx     context.Context
 	bind    tensor.Bind
 	run     *profile.Run
+	lanes   []profile.LaneSlots // of run
 	kernels []kernel
 	cuts    []cut  // [step]
 	first   uint64 // the number of the first step, among those of all runs
@@ -82,6 +83,9 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (
 	e := f.exec
 	e.runs++
 	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
+	if f.lanes = nil; run != nil {
+		f.lanes = run.Lanes
+	}
 	f.first = e.runs * uint64(len(e.kernels))
 	sum, most := int64(0), 1
 	for i, k := range f.kernels {

@@ -97,25 +97,17 @@ func trainCase(b *testing.B, m *model.Model) (*plan.Session, func(int) tensor.Bi
 	}, done
 }
 
-// foldedTogether is how many runs are folded at a time between the pairs. The
-// recorder would fold one more inside a run.
-const foldedTogether = 31
-
-// blockRuns is how many runs the processor time is taken of: as many as the
-// recorder folds at a time, so that each block of recorded runs has one fold.
-const blockRuns = foldedTogether + 1
-
 // BenchmarkProfilingOverhead reports what recording costs, twice.
 //
 // The caller's latency: pairs of a recorded and an unrecorded run in turn, the
 // first of a pair changing each time. %overhead is by how much the recorded one
 // is slower, the median of the pairs, with the interval that holds the true
 // median with 95 per cent (by the ranks of the pairs). A median does not see what
-// every 32nd run does, so runs are folded between the pairs; the time of that,
+// every 128th run does, so runs are folded between the pairs; the time of that,
 // divided among its runs, is added to all three.
 //
-// The processor time of the whole process: blocks of runs, recorded and not, in
-// turn. %cpu is by how many per cent a recorded block takes more, the median of the
+// The processor time of the whole process: blocks of as many runs as are folded
+// together, recorded and not, in turn. %cpu is by how many per cent a recorded block takes more, the median of the
 // pairs of blocks with its interval; %cpu-min compares the blocks that took least.
 // They have all that recording does on any thread: stamps,
 // folding, samples of ceilings and of threads.
@@ -138,7 +130,8 @@ func BenchmarkProfilingOverhead(b *testing.B) {
 			if err := s.Attach(rec, plan.ProfileLabels{Model: c.model}); err != nil {
 				b.Fatal(err)
 			}
-			o := overhead{b: b, session: s, rec: rec, next: next}
+			p := &rec.Snapshot().Plans[0]
+			o := overhead{b: b, session: s, rec: rec, next: next, together: profile.FoldsAfter(len(p.Steps), len(p.Lanes))}
 			o.measure()
 		})
 	}
@@ -150,6 +143,8 @@ type overhead struct {
 	session *plan.Session
 	rec     *profile.Recorder
 	next    func(i int) tensor.Bind
+	// together is how many runs the recorder folds at a time.
+	together int
 
 	ratios, alone []float64 // of pairs, in per cent; seconds without recording
 	folds         []float64 // seconds per run
@@ -179,14 +174,14 @@ func (o *overhead) fold(runs int) {
 // block is the processor time per run of a block of runs.
 func (o *overhead) block(recorded bool, i int) {
 	before := processTime(o.b)
-	for range blockRuns {
+	for range o.together {
 		o.run(recorded, o.next(i))
 	}
 	k := 0
 	if recorded {
 		k = 1
 	}
-	o.cpu[k] = append(o.cpu[k], (processTime(o.b)-before)/blockRuns)
+	o.cpu[k] = append(o.cpu[k], (processTime(o.b)-before)/float64(o.together))
 }
 
 func processTime(b *testing.B) float64 {
@@ -211,9 +206,9 @@ func (o *overhead) measure() {
 			without, with = o.run(false, bind), o.run(true, bind)
 		}
 		o.ratios, o.alone = append(o.ratios, 100*(with/without-1)), append(o.alone, without)
-		if pending++; pending == foldedTogether {
+		if pending++; pending == o.together-1 { // it would fold one more inside a run
 			o.fold(pending)
-			recorded := i/foldedTogether%2 == 0
+			recorded := i/o.together%2 == 0
 			o.block(recorded, i)
 			o.block(!recorded, i)
 			o.fold(0)
