@@ -12,6 +12,8 @@ SHARED      ?= ../shared
 PEERS       ?= .cache/peers
 PEERFLAGS   ?=
 FUZZTIME    ?= 5000x
+# REVISION is the commit of a program; -dirty if anything but the documentation was changed.
+REVISION     = $(shell git rev-parse --short HEAD)$(if $(shell git status --porcelain -- . ':!docs'),-dirty)
 
 .PHONY: opencl gpu-test build test unit arm64 check fmt vet lint race gen gen-check fuzz fuzz-short models demo verify peers peers-train clean
 
@@ -120,7 +122,7 @@ gpu-soak: models
 # card builds what scripts/card.sh runs on a machine with a card and without Go.
 card:
 	mkdir -p bin/card
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.built=$$(git rev-parse --short HEAD)" -o bin/card/gpubench ./internal/gpubench
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.built=$(REVISION)" -o bin/card/gpubench ./internal/gpubench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/card/hotpath ./cmd/hotpath
 	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/optest.test ./internal/optest
 	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags "-s -w" -o bin/card/cuda.test ./cuda
@@ -199,7 +201,7 @@ scale:
 
 scale-build:
 	mkdir -p bin/scale
-	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w -X main.built=$$(git rev-parse --short HEAD)" -o bin/scale/peerbench ./internal/peerbench
+	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w -X main.built=$(REVISION)" -o bin/scale/peerbench ./internal/peerbench
 	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w" -o bin/scale/hotpath ./cmd/hotpath
 
 clean:

@@ -268,13 +268,17 @@ def one_line(error):
 
 
 def revision():
-    """The commit of the checkout, "" where there is none."""
+    """The commit of the checkout, with -dirty behind it if anything but the
+    documentation was changed; "" where there is none."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+    def git(*args):
+        return subprocess.run(["git", "-C", root, *args], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        out = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    except OSError:
+        return git("rev-parse", "--short", "HEAD") + "-dirty" * bool(git("status", "--porcelain", "--", ".", ":!docs"))
+    except (OSError, subprocess.CalledProcessError):
         return ""
-    return out.stdout.strip() if out.returncode == 0 else ""
 
 
 def driver():
