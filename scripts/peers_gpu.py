@@ -20,6 +20,7 @@ pip install torch transformers safetensors tokenizers
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -32,6 +33,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import peers_gpu_report as report
+from peers_gpu_signals import Signals, TimeUp
 
 SHAPES = {
     "minilm": dict(name="MiniLM", kind="bert", dim=384, ffn=1536, layers=6, heads=12, vocab=30522),
@@ -58,12 +60,7 @@ ANSWER = 120  # seconds within which gpubench must open a work or end a turn
 RESERVE = 10  # seconds of --limit for the end
 
 
-class TimeUp(BaseException):
-    """--limit is near, or somebody ends the run."""
-
-
-def stop(*_):
-    raise TimeUp
+signals = Signals()
 
 
 def title(model, work, kind):
@@ -94,7 +91,7 @@ def small(work):
 
 
 class Hotpath:
-    """gpubench with a work that is open and warm."""
+    """gpubench with a work. It is open and warm after ready()."""
 
     def __init__(self, bench, path, work, device, folder):
         self.errors = tempfile.TemporaryFile("w+", dir=folder)
@@ -102,11 +99,10 @@ class Hotpath:
         self.process = subprocess.Popen(
             [bench, *model, "-device", device, "-turns", "-time", "250ms", "-work", work],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, "TMPDIR": folder})
-        try:
-            self.commit = self.answer("ready")["hotpath"]
-        except BaseException:
-            self.close()
-            raise
+
+    def ready(self):
+        """The commit that it was built from, "" if it does not know that."""
+        return self.answer("ready")["hotpath"]
 
     def turn(self):
         try:
@@ -117,7 +113,13 @@ class Hotpath:
 
     def answer(self, key):
         """The next line with the key; gpubench writes others too."""
-        timer = threading.Timer(ANSWER, self.process.kill)
+        late = threading.Event()
+
+        def give_up():
+            late.set()
+            self.process.kill()
+
+        timer = threading.Timer(ANSWER, give_up)
         timer.start()
         try:
             for line in self.process.stdout:
@@ -126,6 +128,8 @@ class Hotpath:
                     return fields
         finally:
             timer.cancel()
+        if late.is_set():
+            raise RuntimeError(f"gpubench gave no answer within {ANSWER:g} s")
         status = self.process.wait()
         self.errors.seek(0)
         raise RuntimeError(([f"gpubench ended with status {status}"] + self.errors.read().strip().splitlines())[-1])
@@ -133,7 +137,8 @@ class Hotpath:
     def close(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):  # a request that it did not read
+            self.process.stdin.close()
         self.process.stdout.close()
         self.errors.close()
 
@@ -158,9 +163,10 @@ class Run:
             try:
                 self.group(model, work, rows)
             finally:  # a part of the rounds, if time ran out
-                for _, row in rows:
-                    if row.ours or row.problem:
-                        self.told(row)
+                with signals.held():
+                    for _, row in rows:
+                        if row.ours or row.problem:
+                            self.told(row)
             self.write()
 
     def take(self, name):
@@ -183,62 +189,67 @@ class Run:
     def path(self, name, kind=""):
         return os.path.join(self.folder, name + (f"-{kind}.gguf" if kind else ""))
 
-    def open(self, name, work, kind):
-        """hotpath with the model in a type, which is made once."""
+    def file(self, name, kind):
+        """The model in a type, which is made once; None for products."""
         path = None if name == "gemm" else self.path(name, kind)
         if kind and not os.path.exists(path):
             made = subprocess.run([self.bench, "-m", self.path(name), "-convert", path, "-type", kind], capture_output=True, text=True, timeout=ANSWER)
             if made.returncode:
                 raise RuntimeError((made.stderr.strip() or "gpubench wrote no file").splitlines()[-1])
-        return Hotpath(self.bench, path, work, self.device, self.folder)
+        return path
 
     def group(self, name, work, rows):
         """Measures rows that have their work and PyTorch's turns in common."""
         ours, arms, peers = [], [], {}
         done, begin, no_graphs = 0, time.monotonic(), False  # done: whole rounds
-        try:
-            for kind, row in rows:
-                row.problem = self.problem
-                if self.problem:
-                    continue
-                try:
-                    ours.append(self.open(name, work, kind))
-                    arms.append((row.ours, ours[-1].turn, row, ""))
-                    self.commit = ours[-1].commit or self.commit
-                except Exception as e:
-                    row.problem = one_line(e)
-            modes = ["eager"] + ["compiled"] * (self.a.compile and name != "gemm")
-            for mode in modes if arms else []:
-                peers[mode] = []
-                try:
-                    turn = self.torch.turns_of(self.model, None if name == "gemm" else self.shape(name), work, mode == "compiled", self.device)
-                    arms.append((peers[mode], turn, None, mode))
-                    no_graphs = not work.startswith("train") and self.torch.skipped_graphs(self.device)
-                except Exception as e:
-                    self.peer_failed(rows, mode, e)
-            while done < self.a.rounds and any(row for _, _, row, _ in arms):
-                for arm in list(arms if done % 2 == 0 else reversed(arms)):
-                    samples, turn, row, mode = arm
-                    try:
-                        samples.append(turn())
-                    except Exception as e:
-                        arms.remove(arm)
-                        samples.clear()
-                        if row:
+        with signals.held():
+            try:
+                with signals.released():
+                    for kind, row in rows:
+                        row.problem = self.problem
+                        if self.problem:
+                            continue
+                        try:
+                            path = self.file(name, kind)
+                            with signals.held():
+                                ours.append(Hotpath(self.bench, path, work, self.device, self.folder))
+                            self.commit = ours[-1].ready() or self.commit
+                            arms.append((row.ours, ours[-1].turn, row, ""))
+                        except Exception as e:
                             row.problem = one_line(e)
-                        else:
+                    modes = ["eager"] + ["compiled"] * (self.a.compile and name != "gemm")
+                    for mode in modes if arms else []:
+                        peers[mode] = []
+                        try:
+                            turn = self.torch.turns_of(self.model, None if name == "gemm" else self.shape(name), work, mode == "compiled", self.device)
+                            arms.append((peers[mode], turn, None, mode))
+                            no_graphs = not work.startswith("train") and self.torch.skipped_graphs(self.device)
+                        except Exception as e:
                             self.peer_failed(rows, mode, e)
-                done += 1
-        finally:
-            for samples in [*(row.ours for _, row in rows), *peers.values()]:
-                del samples[done:]
-            for _, row in rows:
-                row.peers = {mode: samples for mode, samples in peers.items() if samples}
-                row.no_graphs, row.seconds, row.rounds = no_graphs, time.monotonic() - begin, done if done < self.a.rounds else 0
-            for h in ours:
-                h.close()
-            arms.clear()
-            self.torch.forget(self.device)
+                    while done < self.a.rounds and any(row for _, _, row, _ in arms):
+                        for arm in list(arms if done % 2 == 0 else reversed(arms)):
+                            samples, turn, row, mode = arm
+                            try:
+                                samples.append(turn())
+                            except Exception as e:
+                                arms.remove(arm)
+                                samples.clear()
+                                if row:
+                                    row.problem = one_line(e)
+                                else:
+                                    self.peer_failed(rows, mode, e)
+                        done += 1
+            finally:
+                signals.hold()
+                for samples in [*(row.ours for _, row in rows), *peers.values()]:
+                    del samples[done:]
+                for _, row in rows:
+                    row.peers = {mode: samples for mode, samples in peers.items() if samples}
+                    row.no_graphs, row.seconds, row.rounds = no_graphs, time.monotonic() - begin, done if done < self.a.rounds else 0
+                for h in ours:
+                    h.close()
+                arms.clear()
+                self.torch.forget(self.device)
 
     def peer_failed(self, rows, mode, error):
         print(f"{rows[0][1].work}: PyTorch, {mode}: {type(error).__name__}: {one_line(error)}", file=sys.stderr, flush=True)
@@ -259,7 +270,9 @@ class Run:
     def write(self):
         """Fills the page in, once there is a figure."""
         if self.a.docs and any(row.ours for row in self.rows()):
-            report.write_docs(self.a.docs, report.markdown(self.rows(), self.machine()))
+            text = report.markdown(self.rows(), self.machine())
+            with signals.held():
+                report.write_docs(self.a.docs, text)
 
 
 def one_line(error):
@@ -340,22 +353,21 @@ def main():
 
 
 def measure(run, begin):
-    """All rows, or those for which there is time. 1 if a row of hotpath failed."""
-    signal.signal(signal.SIGTERM, stop)
-    if run.a.limit is not None:  # again every second, because a library may swallow it
-        signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, max(0.1, run.a.limit - RESERVE - (time.monotonic() - begin)), 1)
+    """All rows, or those for which there is time. 1 if a row of hotpath failed, 128 and
+    the signal if one ended the run."""
     status = 0
     print(report.line(["work", "hotpath", "middle half", "PyTorch", "middle half", "hotpath is"]), end="", flush=True)
     try:
+        signals.start(None if run.a.limit is None else max(0.1, run.a.limit - RESERVE - (time.monotonic() - begin)))
         run.all()
-    except (TimeUp, KeyboardInterrupt) as e:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signals.end()
+    except TimeUp as e:
+        signals.end()
+        why = {signal.SIGALRM: "no time is left", signal.SIGTERM: "ended by SIGTERM", signal.SIGINT: "interrupted"}[e.number]
         left = sum(not row.ours and not row.problem for row in run.rows())
-        print(f"peers_gpu: {'interrupted' if isinstance(e, KeyboardInterrupt) else 'no time is left'}; {left} rows are not measured", file=sys.stderr, flush=True)
+        print(f"peers_gpu: {why}; {left} rows are not measured", file=sys.stderr, flush=True)
         run.write()
-        status = 130 if isinstance(e, KeyboardInterrupt) else 0
-    signal.setitimer(signal.ITIMER_REAL, 0)
+        status = 0 if e.number == signal.SIGALRM else 128 + e.number
     for row in run.rows():
         if row.problem:
             print(f"peers_gpu: {row.work}: {row.problem}", file=sys.stderr, flush=True)

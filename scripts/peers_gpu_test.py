@@ -7,10 +7,12 @@ import contextlib
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -18,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import peers_gpu
 import peers_gpu_report as report
+from peers_gpu_signals import Signals, TimeUp
 
 PAGE = f"before\n{report.BEGIN}old\n{report.END}\nafter\n"
 # Answers as gpubench does; two works fail.
@@ -28,6 +31,7 @@ if "-convert" in value:
     open(value["-convert"], "w").close()
     sys.exit()
 work, model = value["-work"], os.path.basename(value.get("-m", ""))
+open(os.path.join({folder!r}, "pids"), "a").write(str(os.getpid()) + "\\n")
 if work == "embed 32x128":
     sys.exit("gpubench: no memory for it")
 print(json.dumps(dict(tflops=1)), flush=True)  # a line that nobody asked for
@@ -35,6 +39,8 @@ print(json.dumps(dict(ready=work, hotpath="abc1234")), flush=True)
 for turn, _ in enumerate(sys.stdin):
     if work == "embed 1024x128" and turn == 2:
         sys.exit("gpubench: the card is lost")
+    if work == {silent!r}:
+        sys.stdin.read()
     open(os.path.join({folder!r}, "turns"), "a").write("hotpath " + model + work + "\\n")
     print(json.dumps(dict(work=work, tok_s=400.0 + turn)), flush=True)
 """
@@ -86,9 +92,17 @@ class Measuring(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.bench = self.file("gpubench", GPUBENCH.format(python=sys.executable, folder=self.folder))
-        os.chmod(self.bench, stat.S_IRWXU)
+        self.bench = self.file("gpubench", "")
+        self.answer_all_but("")
         self.page = self.file("page.md", PAGE)
+
+    def answer_all_but(self, silent):
+        self.file("gpubench", GPUBENCH.format(python=sys.executable, folder=self.folder, silent=silent))
+        os.chmod(self.bench, stat.S_IRWXU)
+
+    def alive(self):
+        """The processes of gpubench that were left."""
+        return [pid for pid in self.read("pids").split() if os.path.exists(f"/proc/{pid}")]
 
     def file(self, name, text):
         path = os.path.join(self.folder, name)
@@ -160,9 +174,83 @@ class Measuring(unittest.TestCase):
         self.assertIn("no time is left", said)
         self.assertEqual((status, self.read("page.md")), (0, PAGE))
 
+    def test_sigterm(self):
+        self.answer_all_but("decode 8")  # after the first rows: there is no end to wait for
+        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        status, rows, said = self.measure(compile=False, docs=None, rounds=1)
+        self.assertEqual(status, 128 + signal.SIGTERM)
+        self.assertRegex(said, r"ended by SIGTERM; \d+ rows are not measured")
+        self.assertEqual(self.alive(), [])
+
+    def test_no_answer(self):
+        self.answer_all_but("decode 64")
+        before, peers_gpu.ANSWER = peers_gpu.ANSWER, 1
+        self.addCleanup(setattr, peers_gpu, "ANSWER", before)
+        _, rows, _ = self.measure(compile=False, docs=None, only="llama1b", rounds=1)
+        self.assertEqual(rows["Llama 1B, decode, 64 sequences"].problem, "gpubench gave no answer within 1 s")
+
+    def test_signals_wait_for_the_end_of_a_group(self):
+        # SIGTERM comes while the processes are being closed; all of them are.
+        close, closed = peers_gpu.Hotpath.close, []
+
+        def interrupted(h):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)  # the handler is called
+            close(h)
+            closed.append(h)
+
+        peers_gpu.Hotpath.close = interrupted
+        self.addCleanup(setattr, peers_gpu.Hotpath, "close", close)
+        status, rows, _ = self.measure(compile=False, only="llama1b", docs=None, rounds=1)
+        self.assertEqual((status, len(closed), self.alive()), (143, 3, []))
+        self.assertEqual(sum(bool(row.ours) for row in rows.values()), 3)  # of the first group
+        self.assertEqual(len(self.read("rows.jsonl").splitlines()), 3)
+
     def test_nothing_measured_keeps_the_page(self):
         self.measure(only="gpt2")
         self.assertEqual(self.read("page.md"), PAGE)
+
+
+class Holding(unittest.TestCase):
+    def setUp(self):
+        self.signals = Signals()
+        before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
+        self.addCleanup(lambda: [signal.signal(n, handler) for n, handler in before.items()])
+        self.addCleanup(self.signals.end)
+        self.signals.start()
+
+    def test_held(self):
+        done = []
+        with self.assertRaises(TimeUp) as raised:
+            with self.signals.held():
+                signal.raise_signal(signal.SIGTERM)
+                with self.signals.held():
+                    signal.raise_signal(signal.SIGINT)
+                done.append("all")
+        self.assertEqual((done, raised.exception.number), (["all"], signal.SIGINT))
+
+    def test_released(self):
+        with self.signals.held():
+            with self.assertRaises(TimeUp):
+                with self.signals.released():
+                    signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            with self.assertRaises(TimeUp):
+                with self.signals.released():
+                    self.fail("a signal that waited is forgotten")
+
+    def test_a_signal_of_another_thread(self):
+        with self.assertRaises(TimeUp):
+            with self.signals.held():
+                thread = threading.Thread(target=signal.raise_signal, args=(signal.SIGTERM,))
+                thread.start()
+                thread.join()
+                done = True
+        self.assertTrue(done)
+
+    def test_nothing_is_raised_at_the_end(self):
+        self.signals.end()
+        signal.raise_signal(signal.SIGTERM)
 
 
 class Reporting(unittest.TestCase):
