@@ -16,7 +16,7 @@ FEWEST = 5  # rounds that say how sure a ratio is, as in internal/peerbench
 DRAWS = 10000
 TITLE = "Random weights in the models' shapes, beside PyTorch on the same card"
 NOTE = (
-    "Texts x tokens of one call; weights are bf16 unless a type is named. Decode begins behind prompts of 16 tokens and ends before 256. "
+    "Texts x tokens of one call; weights are bf16 unless a type is named. Decode begins behind prompts of 16 tokens: hotpath's ends at 144, PyTorch's attention reads 256 slots of its static cache at every step. "
     "PyTorch is the faster of eager and compiled with CUDA graphs (training: compiled without them), and each figure says which. "
     "It has no Q8_0, Q4_0 or Q4_1: in these rows its weights are bf16. Tokenizing is not measured.")
 PRODUCTS = "Products in bf16, rows x results x k, in chains of 32 where each reads what the one before it wrote; PyTorch's are those of cublasLt:"
@@ -46,6 +46,10 @@ class Row:
         """hotpath's median over PyTorch's and its 95 % interval, None without both."""
         mode = self.mode()
         return interval(tuple(self.ours), tuple(self.peers[mode])) if self.ours and mode else None
+
+    def measured(self):
+        """Whether both have a figure of all rounds."""
+        return bool(self.ours and self.mode() and not self.problem and not self.rounds)
 
     def shown(self, rate):
         return rate_text(1000 * self.call / rate if self.unit == "ms" else rate)
@@ -167,12 +171,17 @@ def check_docs(path):
     return "" if os.access(path, os.W_OK) else f"--docs {path}: not writable"
 
 
-def write_docs(path, body):
-    """Fills the section in, atomically."""
+def write_docs(path, body, to=None):
+    """Fills the page's section in, atomically: in its place, or in a copy."""
     with open(path, encoding="utf-8") as f:
         text = between(f.read(), body)
-    path = os.path.realpath(path)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path), delete=False) as f:
-        f.write(text)
-    shutil.copymode(path, f.name)
-    os.replace(f.name, path)
+    to = os.path.realpath(to or path)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(to), delete=False) as f:
+        try:
+            f.write(text)
+            f.flush()
+            shutil.copymode(path, f.name)
+            os.replace(f.name, to)
+        except BaseException:
+            os.unlink(f.name)
+            raise
