@@ -77,6 +77,10 @@ func main() {
 	turns := flag.Bool("turns", false, "measure a work once per line of standard input")
 	flag.Var(&ws, "work", `"embed SEQSxTOKENS", "decode SEQS", "prefill TOKENS", "train SEQSxTOKENS", "soak CALLS" or "gemm MxNxK"; may be repeated`)
 	flag.Parse()
+	if b.rounds < 1 {
+		fmt.Fprintf(os.Stderr, "gpubench: -rounds %d, expected 1 or more\n", b.rounds)
+		os.Exit(2)
+	}
 	if *turns {
 		b.requests = bufio.NewScanner(os.Stdin)
 	}

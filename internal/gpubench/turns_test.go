@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"hotpath/internal/engine"
+	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 )
@@ -93,6 +95,36 @@ func TestStep(t *testing.T) {
 	}
 	if got := step(at(0), at(127), at(128), 128); got != 0.001 {
 		t.Errorf("%v s per step for a late reader, expected the whole generation's", got)
+	}
+	if got := step(at(0), at(50), at(147), 128); got != 0.147/128 {
+		t.Errorf("%v s per step for a reader that slept until 50 ms, expected the whole generation's", got)
+	}
+}
+
+// One round of each kind has one time: that of prefill comes behind one to warm up.
+func TestOneRound(t *testing.T) {
+	st, err := weights.Open(testmodels.Dir(t, "llama"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	m, err := model.Open(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	be, err := engine.NewBackend("cpu", engine.BackendOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	e, err := engine.Open(m, be, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	b := bench{rounds: 1, budget: time.Millisecond}
+	if times, err := b.generate(e, [][]int32{{5, 6, 7}}, "prefill"); err != nil || len(times) != 1 {
+		t.Errorf("%v, %v, expected one time", times, err)
 	}
 }
 
