@@ -9,7 +9,8 @@ import (
 )
 
 // codeRow is a row as products with codes read it, RowCodes in codes.cu. A gate writes it
-// for the one product behind it, every block of which would round the whole row again.
+// for the one product behind it: otherwise each block of that product would quantize the
+// whole row.
 var codeRow = &plan.Format{
 	Name:  "row of codes",
 	Holds: func(cols int) bool { return cols%codeValues == 0 },
@@ -54,7 +55,10 @@ func (b *binder) coded(t codeTile, k, pairs, codes int) (stream, bool) {
 	s := stream{kernel: "k_codes_", warps: codeWarps, split: min(parts, codeWarps), codes: codes}
 	most := b.share(&s, pairs, b.be.blocksPer(pairs))
 	if codes&writeCodes != 0 {
-		s.blocks, s.quota, _ = b.be.blocksOf32(pairs)
+		var ok bool
+		if s.blocks, s.quota, ok = b.be.blocksOf32(pairs); !ok {
+			return stream{}, false
+		}
 		s.rest, most = 0, s.quota
 	}
 	tiles := (most + codePairs - 1) / codePairs

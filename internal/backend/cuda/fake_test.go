@@ -37,10 +37,11 @@ type fake struct {
 	stamped  []string      // kernels of the last replay that wrote a stamp
 	slow     time.Duration // of each block that carries results
 	units    int           // multiprocessors
+	compute  [2]int        // capability
 }
 
 func newFake() *fake {
-	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}, events: map[event]int{}, units: 4}
+	return &fake{live: map[address][]byte{}, host: map[*byte]bool{}, lists: map[list][]launch{}, events: map[event]int{}, units: 4, compute: [2]int{9, 0}}
 }
 
 func (f *fake) within(call string) {
@@ -56,7 +57,7 @@ func (f *fake) enter() error {
 
 func (f *fake) leave() { f.inside = false }
 func (f *fake) describe() description {
-	return description{Name: "fake", Driver: 13000, Capability: [2]int{9, 0}, Units: f.units, Memory: 1 << 30}
+	return description{Name: "fake", Driver: 13000, Capability: f.compute, Units: f.units, Memory: 1 << 30}
 }
 func (f *fake) memory() (int64, int64, error) { return f.room - f.used, f.room, nil }
 

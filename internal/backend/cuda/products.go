@@ -284,6 +284,10 @@ func (b *binder) one(p *device.Products) {
 		launch(s)
 		return
 	}
+	if b.Step.ReadAs(p.X) == codeRow || p.Gated && b.Form(p.Out[0], codeRow) != 0 {
+		b.Fail(fmt.Errorf("%w: %s: a row of codes beside matrices in %s that no kernel for codes takes", ErrDevice, b.Step.Name, b.name(p)))
+		return
+	}
 	// Warps of a pair share k until every unit has 16 warps.
 	units, split, shared := b.be.drv.describe().Units, 1, 0
 	for split < 8 && pairs*split < 16*units && p.K/split >= 512 {
