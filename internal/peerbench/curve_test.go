@@ -38,6 +38,22 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+// Each ceiling stands behind the work on as many threads.
+func TestBesideEachOther(t *testing.T) {
+	counts := threadCounts(6)
+	g := Group{Works: []Work{embed(2, 8, 1)}}
+	g.addWays(Runner{}, ours, "threads", "", counts)
+	g.addCeiling(Runner{}, ceilingOf{"memory reads", "reads", "GB/s"}, counts)
+	var ways []string
+	for _, r := range besideEachOther(g.Runners, len(counts)) {
+		ways = append(ways, r.Way)
+	}
+	want := []string{"threads=1", "reads=1", "threads=2", "reads=2", "threads=4", "reads=4", "threads=6", "reads=6"}
+	if !reflect.DeepEqual(ways, want) {
+		t.Errorf("%q, expected %q", ways, want)
+	}
+}
+
 func TestThreadCounts(t *testing.T) {
 	for most, want := range map[int][]int{1: {1}, 2: {1, 2}, 6: {1, 2, 4, 6}, 16: {1, 2, 4, 8, 16}} {
 		if got := threadCounts(most); !reflect.DeepEqual(got, want) {

@@ -93,7 +93,9 @@ var readSlices = [...]int{64 << 10, 256 << 10, readSlice}
 
 // Read is the rate in bytes/s at which threads workers, or as many of them as can
 // run at once, together read buf, which they share out: the best of readSlices. Each
-// way reads buf at least once, and all take about d, unless ctx ends.
+// way reads buf at least once, and all take about d, unless ctx ends. Unlike rate, which
+// takes the median of bursts, it takes the best: a pattern is a property of the reader,
+// not luck.
 func Read(ctx context.Context, buf []byte, threads int, d time.Duration) (best float64) {
 	for _, slice := range readSlices {
 		best = max(best, readBy(ctx, buf, threads, slice, d/time.Duration(len(readSlices))))
