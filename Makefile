@@ -98,8 +98,9 @@ opencl-card: opencl-card-build
 gpu-test:
 	CGO_ENABLED=0 $(GO) test -count 1 -v -run 'CUDA' ./internal/optest ./cuda | tee /dev/stderr | grep -q '^    --- PASS'
 
-# gpu-peers measures a card beside PyTorch in one run and fills in docs/performance.md;
-# PEERFLAGS="--limit 480" stops it before 480 seconds. It needs torch, transformers,
+# gpu-peers measures a card beside PyTorch in one run and fills in docs/performance.md, or
+# bin/performance.md if a row is missing. PEERFLAGS="--limit 480" stops it before 480
+# seconds, PEERFLAGS="--only gemm" measures some rows. It needs torch, transformers,
 # safetensors and tokenizers. gpu-peers-dry shows without a card that the script works,
 # on the CPU with small shapes; it fills in bin/performance.md.
 # gpu-soak makes 10,000 calls of embed with random shapes and 1,000 generations with
@@ -107,12 +108,12 @@ gpu-test:
 .PHONY: gpu-peers gpu-peers-dry gpu-soak card
 gpu-peers:
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
-	$(PYTHON) scripts/peers_gpu.py bin/gpubench --compile --docs docs/performance.md $(PEERFLAGS)
+	$(PYTHON) scripts/peers_gpu.py bin/gpubench --compile --docs docs/performance.md --partial bin/performance.md $(PEERFLAGS)
 
 gpu-peers-dry:
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench
 	cp docs/performance.md bin/performance.md
-	$(PYTHON) scripts/peers_gpu.py bin/gpubench --dry --docs bin/performance.md $(PEERFLAGS)
+	$(PYTHON) scripts/peers_gpu.py bin/gpubench --dry --docs bin/performance.md --partial bin/performance.md $(PEERFLAGS)
 
 gpu-soak: models
 	CGO_ENABLED=0 $(GO) build -o bin/gpubench ./internal/gpubench

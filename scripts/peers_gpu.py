@@ -1,7 +1,7 @@
 """Measures hotpath beside PyTorch on one card, with random weights in the models'
 shapes, and fills in the page's tables: make gpu-peers.
 
-    python3 scripts/peers_gpu.py GPUBENCH [--compile] [--docs FILE] [--json FILE] [--limit SECONDS] [--only NAME]
+    python3 scripts/peers_gpu.py GPUBENCH [--compile] [--docs FILE [--partial FILE]] [--json FILE] [--limit SECONDS] [--only NAME]
     python3 scripts/peers_gpu.py --write DIR [--only NAME]
 
 GPUBENCH is internal/gpubench, built. In each row hotpath and PyTorch are open at once
@@ -11,7 +11,7 @@ which calls cublasLt.
 
 A row that fails says why, and the next one runs. The page and --json's file are
 written after every row; --limit stops before so many seconds, and rows that were not
-measured say so. --write makes the models' directories, for scripts/card.sh, and
+measured say so. With --partial the page is written only when every row is measured. --write makes the models' directories, for scripts/card.sh, and
 measures nothing. --dry shows without a card that all of it works, on the CPU with
 small shapes.
 
@@ -272,7 +272,11 @@ class Run:
         if self.a.docs and any(row.ours for row in self.rows()):
             text = report.markdown(self.rows(), self.machine())
             with signals.held():
-                report.write_docs(self.a.docs, text)
+                report.write_docs(self.a.docs, text, None if self.complete() else self.a.partial)
+
+    def complete(self):
+        """Whether the page has every row."""
+        return not self.a.only and not self.a.dry and all(row.measured() for row in self.rows())
 
 
 def one_line(error):
@@ -308,6 +312,7 @@ def parse():
     p.add_argument("bench", nargs="?", metavar="GPUBENCH")
     p.add_argument("--compile", action="store_true", help="PyTorch compiled with CUDA graphs too")
     p.add_argument("--docs", metavar="FILE", help="put the tables between the markers of this Markdown file")
+    p.add_argument("--partial", metavar="FILE", help="leave the file of --docs alone until every row is measured, and write to this one")
     p.add_argument("--json", metavar="FILE", help="append a line per row to this file")
     p.add_argument("--limit", type=float, metavar="SECONDS", help="stop before so many seconds")
     p.add_argument("--rounds", type=int, default=5, help="turns of hotpath and of PyTorch in each row (5)")
@@ -323,8 +328,8 @@ def parse():
         p.error(f"--rounds {a.rounds}, expected 1 or more")
     if a.limit is not None and a.limit <= RESERVE:
         p.error(f"--limit {a.limit:g}, expected more than {RESERVE}")
-    if a.docs and a.only:
-        p.error("--docs with --only, expected one of them: a table of the documentation has all rows")
+    if a.docs and a.only and not a.partial:
+        p.error("--docs with --only, expected --partial too: a table of the documentation has all rows")
     problem = a.docs and report.check_docs(a.docs)
     if problem:
         sys.exit(f"peers_gpu: {problem}")
@@ -368,6 +373,8 @@ def measure(run, begin):
         print(f"peers_gpu: {why}; {left} rows are not measured", file=sys.stderr, flush=True)
         run.write()
         status = 0 if e.number == signal.SIGALRM else 128 + e.number
+    if run.a.docs and run.a.partial and not run.complete() and any(row.ours for row in run.rows()):
+        print(f"peers_gpu: {sum(row.measured() for row in run.rows())} rows are complete; they are in {run.a.partial}, and {run.a.docs} is as it was", file=sys.stderr, flush=True)
     for row in run.rows():
         if row.problem:
             print(f"peers_gpu: {row.work}: {row.problem}", file=sys.stderr, flush=True)

@@ -115,7 +115,7 @@ class Measuring(unittest.TestCase):
             return f.read()
 
     def measure(self, pause=0, late="", **flags):
-        a = argparse.Namespace(**{**dict(bench=self.bench, compile=True, docs=self.page, json=os.path.join(self.folder, "rows.jsonl"), limit=None, rounds=5, only=None, dry=False), **flags})
+        a = argparse.Namespace(**{**dict(bench=self.bench, compile=True, docs=self.page, json=os.path.join(self.folder, "rows.jsonl"), partial=None, limit=None, rounds=5, only=None, dry=False), **flags})
         run = peers_gpu.Run(a, Torch(self.folder, pause, late), self.folder)
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -206,6 +206,23 @@ class Measuring(unittest.TestCase):
         self.assertEqual(sum(bool(row.ours) for row in rows.values()), 3)  # of the first group
         self.assertEqual(len(self.read("rows.jsonl").splitlines()), 3)
 
+    def test_partial(self):
+        partial = os.path.join(self.folder, "partial.md")
+        _, _, said = self.measure(only="gemm", partial=partial, rounds=1)
+        self.assertEqual(self.read("page.md"), PAGE)
+        self.assertIn("| 512 x 2048 x 2048 | 400 TFLOP/s |", self.read("partial.md"))
+        self.assertIn(f"7 rows are complete; they are in {partial}", said)
+        plan, peers_gpu.PLAN = peers_gpu.PLAN, [row for row in peers_gpu.PLAN if row[0] == "gemm"]
+        self.addCleanup(setattr, peers_gpu, "PLAN", plan)
+        status, _, said = self.measure(partial=partial, rounds=1)
+        self.assertEqual(status, 0)
+        self.assertNotIn("complete", said)
+        self.assertIn("| 512 x 2048 x 2048 | 400 TFLOP/s |", self.read("page.md"))
+        before = self.read("page.md")
+        self.measure(partial=partial, rounds=3, late="gemm 4096x2048x2048")
+        self.measure(partial=partial, rounds=1, dry=True)
+        self.assertEqual(self.read("page.md"), before)
+
     def test_nothing_measured_keeps_the_page(self):
         self.measure(only="gpt2")
         self.assertEqual(self.read("page.md"), PAGE)
@@ -260,6 +277,27 @@ class Reporting(unittest.TestCase):
             f.write(report.END + report.BEGIN)
             f.flush()
             self.assertIn("has no <!-- peers:gpu --> before <!-- /peers:gpu -->", report.check_docs(f.name))
+
+    def test_an_interrupted_write_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.md")
+            with open(page, "w") as f:
+                f.write(PAGE)
+            replace = os.replace
+            self.addCleanup(setattr, os, "replace", replace)
+
+            def interrupted(*_):
+                raise TimeUp
+
+            os.replace = interrupted
+            with self.assertRaises(TimeUp):
+                report.write_docs(page, "new\n")
+            os.replace = replace
+            self.assertEqual(os.listdir(folder), ["page.md"])
+            report.write_docs(page, "new\n")
+            self.assertEqual(os.listdir(folder), ["page.md"])
+            with open(page) as f:
+                self.assertEqual(f.read(), PAGE.replace("old", "new"))
 
     def test_page_of_the_documentation(self):
         self.assertEqual(report.check_docs(os.path.join(HERE, "..", "docs", "performance.md")), "")
