@@ -25,6 +25,9 @@ func long() (cs []Case) {
 	for _, d := range []tensor.DType{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
 		cs = append(cs, manyCodes(d)...)
 	}
+	// So wide that a block of a card with 132 multiprocessors takes 64 pairs. Encoding
+	// Q4_K takes longest: its rows are shorter.
+	cs = append(cs, wideGate("widest", tensor.Q4_0, 14336, 512), wideGate("widest", tensor.Q4_K, 14336, 256))
 	add(tensor.BF16, "BF16, three times as many", tensor.Of(tensor.S, 3))
 	return append(cs, Case{Name: "layer of BF16 with long rows", NoGrad: true, Tol: 1e-3, Build: longLayer},
 		Case{Name: "large matrices of BF16", NoGrad: true, Tol: 5e-5, Build: large(1)},
@@ -44,13 +47,17 @@ func manyCodes(d tensor.DType) []Case {
 		{Name: "longest rows of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
 			return one(b.Linear("y", b.F32(rows, 8192+k), b.Stored(d, 75, 8192+k), nil))
 		}},
-		{Name: "wide glu and back of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
-			const wide = 3584
-			h := rmsNorm(b, "h", b.F32(rows, 256))
-			y := b.GLU("y", b.Linear("g", h, b.Stored(d, wide, 256), b.F32(tensor.Fixed(wide))), b.Linear("u", h, b.Stored(d, wide, 256), nil), graph.SiLU)
-			return one(b.Linear("back", y, b.Stored(d, 75, wide), nil))
-		}},
+		wideGate("wide", d, 3584, 256),
 	}
+}
+
+// wideGate is a gate of a single row of k values, and the way back.
+func wideGate(name string, d tensor.DType, wide, k int) Case {
+	return Case{Name: name + " glu and back of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
+		h := rmsNorm(b, "h", b.F32(tensor.Fixed(1), k))
+		y := b.GLU("y", b.Linear("g", h, b.Stored(d, wide, k), b.F32(tensor.Fixed(wide))), b.Linear("u", h, b.Stored(d, wide, k), nil), graph.SiLU)
+		return one(b.Linear("back", y, b.Stored(d, 75, wide), nil))
+	}}
 }
 
 // large is a gate and what it gates, and the way back, of matrices that have kernels of
