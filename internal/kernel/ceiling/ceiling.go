@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	fmaSlice  = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
-	readBytes = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
-	readMost  = 1 << 30               // all workers' buffers together
-	readSlice = 1 << 20               // bytes of one read call at most
+	fmaSlice   = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
+	readBytes  = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
+	readMost   = 1 << 30               // all workers' buffers together
+	readSlice  = 1 << 20               // bytes of one read call at most
+	sliceBytes = 32 << 20              // of a worker, to choose how it reads
 )
 
 // FMA is the f32 rate of one core in GFLOP/s under a tier, with every operand
@@ -89,18 +90,48 @@ func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 // readSlices are the bytes of a read call, of which it reads four streams. Which is
 // fastest depends on pages: where a virtual machine has small ones, streams that are
 // near each other are a quarter faster on one core.
-var readSlices = [...]int{64 << 10, 256 << 10, readSlice}
+var readSlices = [...]int{readSlice, 256 << 10, 64 << 10}
+
+// fastest has the index of readSlices that a number of threads reads fastest by.
+var fastest sync.Map // [int]int
+
+// sliceFor is the one of readSlices with the best median of some short samples in turn.
+// It is found once per number of threads: the best of samples that belong to a
+// measurement would be the luckiest one.
+func sliceFor(ctx context.Context, buf []byte, threads int) int {
+	if i, ok := fastest.Load(threads); ok {
+		return readSlices[i.(int)]
+	}
+	const rounds = 5
+	buf = buf[:min(len(buf), threads*sliceBytes)]
+	var rates [len(readSlices)][rounds]float64
+	for round := range rounds {
+		for i, slice := range readSlices {
+			rates[i][round] = readBy(ctx, buf, threads, slice, 0)
+		}
+	}
+	best, most := 0, 0.0
+	for i := range rates {
+		slices.Sort(rates[i][:])
+		if m := stats.MedianSorted(rates[i][:]); m > most {
+			best, most = i, m
+		}
+	}
+	if ctx.Err() == nil {
+		fastest.Store(threads, best)
+	}
+	return readSlices[best]
+}
 
 // Read is the rate in bytes/s at which threads workers, or as many of them as can
-// run at once, together read buf, which they share out: the best of readSlices. Each
-// way reads buf at least once, and all take about d, unless ctx ends. Unlike rate, which
-// takes the median of bursts, it takes the best: a pattern is a property of the reader,
-// not luck.
-func Read(ctx context.Context, buf []byte, threads int, d time.Duration) (best float64) {
-	for _, slice := range readSlices {
-		best = max(best, readBy(ctx, buf, threads, slice, d/time.Duration(len(readSlices))))
+// run at once, together read buf, which they share out, at least once and for
+// about d, unless ctx ends.
+func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
+	threads = workers(threads)
+	if len(buf) < threads*sliceBytes { // too little to choose by
+		return readBy(ctx, buf, threads, readSlice, d)
 	}
-	return best
+	return readBy(ctx, buf, threads, sliceFor(ctx, buf, threads), d)
 }
 
 func readBy(ctx context.Context, buf []byte, threads, slice int, d time.Duration) float64 {
