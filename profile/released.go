@@ -24,7 +24,7 @@ type released struct {
 }
 
 func newReleased() *released {
-	q := &released{runs: make([]*Run, 0, 2*pendingRuns)}
+	q := &released{runs: make([]*Run, 0, 2*pendingRuns), ran: waitingInterval} // the first run begins the first sample
 	q.dueProbe()
 	return q
 }

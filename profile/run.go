@@ -71,7 +71,7 @@ type Run struct {
 }
 
 // Costing computes the costs of a run from its sizes and Inputs: those of its first
-// steps, as many as it knows.
+// steps, as many as it knows. Values are compared: equal ones cost equal runs the same.
 type Costing interface {
 	Costs(run *Run, costs []Cost) (steps int)
 }

@@ -57,7 +57,7 @@ const (
 
 // Look returns the time, and whether the lane kept its thread and that its processor
 // since the last call of Lost, or since In. Where the system does not show that, kept
-// is true. The stamps next, where not nil, are prefetched.
+// is true. The stamps next, where not nil, are prefetched if the clock is read in assembly.
 func (c *LaneClock) Look(next *StepStamps) (now int64, kept bool) {
 	if c.scale.rate != 0 {
 		return lookLane(c, next)
@@ -88,6 +88,9 @@ func (c *LaneClock) In() (now int64) {
 	thread := readThread()
 	if thread == 0 {
 		return Now() // the system does not say
+	}
+	if kept && c.watch != nil && thread == c.thread { // no longer trusted
+		c.watch.doubt()
 	}
 	c.watch, c.page, c.again, c.trust = watchThread(thread), nil, 0, 0
 	c.version = c.watch.version()

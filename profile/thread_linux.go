@@ -84,9 +84,12 @@ func (w *threadWatch) version() uint32 {
 // mark says that a lane is still on the thread.
 func (w *threadWatch) mark() { w.seen.Store(true) }
 
+// doubt makes the next see ask the system.
+func (w *threadWatch) doubt() { w.seen.Store(false) }
+
 // see says that a lane is on the thread. It is false if the thread is another one:
 // a new thread may have the key of a thread that has ended. The system is asked
-// after each call of lanesWaited.
+// after each call of lanesWaited and of doubt.
 func (w *threadWatch) see() bool {
 	if w.seen.Load() {
 		return true

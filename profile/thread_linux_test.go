@@ -187,6 +187,36 @@ func TestThreadWithAnOldKey(t *testing.T) {
 	}
 }
 
+// A clock that lives on marks its watch without asking for the id. When its trust has
+// ended it asks, however recently it marked.
+func TestTrustInAThreadEnds(t *testing.T) {
+	if !hasThreadKey {
+		t.Skip("threads have no keys here")
+	}
+	id, _ := fakeThread(t)
+	_, old := fakeWatch(t, *id, "1 2 3")
+	readThread = func() uint64 { return old.key }
+	var c LaneClock
+	if c.In(); c.watch != old {
+		t.Fatal("the watch of a thread was not found")
+	}
+	lanesWaited()
+	*id++
+	t.Cleanup(func() {
+		watches.mu.Lock()
+		defer watches.mu.Unlock()
+		delete(watches.all, *id)
+	})
+	c.again = 1
+	if c.In(); c.watch != old || !old.seen.Load() {
+		t.Fatal("a trusted thread was not marked")
+	}
+	c.again, c.trust = 1, 1
+	if c.In(); c.watch == old || c.watch.id != *id {
+		t.Errorf("thread %d has the watch of thread %d", *id, c.watch.id)
+	}
+}
+
 // The system is asked for the id after each look at the threads also where it has no
 // schedstat: otherwise a new thread would have the page of a thread that has ended.
 func TestOldKeyWithoutSchedstat(t *testing.T) {

@@ -20,6 +20,7 @@ func startWatching() {}
 
 func watchThread(uint64) *threadWatch             { return nil }
 func (*threadWatch) mark()                        {}
+func (*threadWatch) doubt()                       {}
 func (*threadWatch) version() uint32              { return 0 }
 func (*threadWatch) exact() bool                  { return false }
 func (*threadWatch) time(_ uint32, _ int64) int64 { return 0 }
