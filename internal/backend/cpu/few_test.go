@@ -1,12 +1,15 @@
 package cpu
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"hotpath/internal/graph"
 	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/isa"
 	"hotpath/internal/plan"
@@ -74,17 +77,24 @@ func fewRows(t *testing.T, d tensor.DType, o Options, labels map[int]string) {
 		if l.name() != label {
 			t.Errorf("%d rows: kernel %q, expected %q", rows, l.name(), label)
 		}
-		for i := range rows {
-			for j := range n {
-				var want, size float64
-				for c, v := range x[i*k : (i+1)*k] {
-					p := float64(v) * float64(w[j*k+c])
-					want += p
-					size += math.Abs(p)
-				}
-				if got := float64(y[i*n+j]); math.Abs(got-want) > size/256 {
-					t.Fatalf("%d rows: y[%d,%d] is %g, expected %g", rows, i, j, got, want)
-				}
+		sumsOf(t, x, w, y, rows, n, k)
+	}
+}
+
+// sumsOf holds y to the sums of x [rows,k] with w [n,k]. A result that is not finite
+// fails.
+func sumsOf(t *testing.T, x, w, y []float32, rows, n, k int) {
+	t.Helper()
+	for i := range rows {
+		for j := range n {
+			var want, size float64
+			for c, v := range x[i*k : (i+1)*k] {
+				p := float64(v) * float64(w[j*k+c])
+				want += p
+				size += math.Abs(p)
+			}
+			if got := float64(y[i*n+j]); !(math.Abs(got-want) <= size/256) {
+				t.Fatalf("%d rows: y[%d,%d] is %g, expected %g", rows, i, j, got, want)
 			}
 		}
 	}
@@ -229,5 +239,65 @@ func TestFewRowsAreNotCut(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestHalvesOfPackedWeights: a weight is multiplied on tiles of f16 only if all of
+// its blocks fit into f16, whichever thread packed them.
+func TestHalvesOfPackedWeights(t *testing.T) {
+	const rows = bf16.FewRows
+	for d, scale := range map[tensor.DType]float32{tensor.Q4_0: 9000, tensor.Q4_1: 5000, tensor.Q8_0: 600} {
+		for shares, size := range map[int][2]int{1: {80, 256}, 2: {2048, 512}} {
+			n, k := size[0], size[1]
+			w := make([]float32, n*k)
+			for i := range w {
+				w[i] = float32(math.Sin(float64(i)))
+			}
+			data := make([]byte, n*d.RowBytes(k))
+			if err := tensor.Quantize(data, d, w); err != nil {
+				t.Fatal(err)
+			}
+			if bytes := codes.Bytes(d, n, k); bytes < shares*packShare && shares > 1 || bytes >= 2*packShare && shares == 1 {
+				t.Fatalf("%d bytes are not packed in %d shares", bytes, shares)
+			}
+			block := d.RowBytes(d.Info().BlockLen)
+			last := len(data) - block
+			for name, at := range map[string]int{"no block": -1, "the first block": 0, "one in the middle": last / block / 3 * block, "the last block": last} {
+				t.Run(fmt.Sprintf("%v in %d shares, %s beyond f16", d, shares, name), func(t *testing.T) {
+					data := slices.Clone(data)
+					if at >= 0 {
+						binary.LittleEndian.PutUint16(data[at:], tensor.F32ToF16(scale))
+					}
+					halvesOf(t, d, data, n, k, at < 0)
+					if !slices.Contains(isa.Available(), isa.AMXFP16) {
+						t.Skip("this machine has no tiles of f16 to multiply on")
+					}
+					defer isa.Use(isa.AMXFP16)()
+					w := make([]float32, n*k)
+					if err := tensor.Dequantize(w, d, data); err != nil {
+						t.Fatal(err)
+					}
+					x, y, _ := linearOf(t, d, Options{}, data, n, k, rows)
+					sumsOf(t, x, w, y, rows, n, k)
+				})
+			}
+		}
+	}
+}
+
+// halvesOf packs a weight on two threads and holds Halves to what is expected.
+func halvesOf(t *testing.T, d tensor.DType, data []byte, n, k int, want bool) {
+	t.Helper()
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	packed, err := packCodes(be, plan.Weight{DType: d, Data: data}, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := packed.(*codeWeight).w.Halves; got != want {
+		t.Errorf("Halves is %v, expected %v", got, want)
 	}
 }

@@ -3,13 +3,14 @@ package codes
 import (
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"hotpath/internal/tensor"
 )
 
 // TestHalves: scales and minima up to the limit make weights that f16 holds, and one
-// that is greater, not a number or infinite is found in any row and panel.
+// that is greater, not a number or infinite is found in any block.
 func TestHalves(t *testing.T) {
 	const n, cols = 40, 512
 	for _, d := range Types() {
@@ -31,21 +32,30 @@ func TestHalves(t *testing.T) {
 		if v := tensor.F16ToF32(uint16(limit)) * largest; v > 65504 {
 			t.Errorf("%v: the limit makes weights of %g", d, v)
 		}
-		last := len(raw) - layouts[d].file // the last block
-		for _, at := range []int{0, last} {
-			for _, bits := range []int{limit, limit | 0x8000} {
-				binary.LittleEndian.PutUint16(raw[at:], uint16(bits))
-				if !fits() {
-					t.Errorf("%v: a scale with bits %#x at %d does not fit", d, bits, at)
+		block := layouts[d].file
+		blocks := len(raw) / block
+		fields := map[string]int{"scale": 0} // where numbers lie in a block of the file
+		if d == tensor.Q4_1 {
+			fields["minimum"] = 2
+		}
+		r := rand.New(rand.NewPCG(uint64(d), 1))
+		for _, b := range []int{0, blocks - 1, r.IntN(blocks), r.IntN(blocks), r.IntN(blocks), r.IntN(blocks)} {
+			for name, field := range fields {
+				number := raw[b*block+field:][:2]
+				for _, bits := range []int{limit, limit | 0x8000} {
+					binary.LittleEndian.PutUint16(number, uint16(bits))
+					if !fits() {
+						t.Errorf("%v: a %s with bits %#x in block %d of %d does not fit", d, name, bits, b, blocks)
+					}
 				}
-			}
-			for _, bits := range []int{limit + 1, 0x8001 + limit, 0x7c00, int(tensor.F32ToF16(float32(math.NaN())))} {
-				binary.LittleEndian.PutUint16(raw[at:], uint16(bits))
-				if fits() {
-					t.Errorf("%v: a scale with bits %#x at %d fits", d, bits, at)
+				for _, bits := range []int{limit + 1, 0x8001 + limit, 0x7c00, int(tensor.F32ToF16(float32(math.NaN())))} {
+					binary.LittleEndian.PutUint16(number, uint16(bits))
+					if fits() {
+						t.Errorf("%v: a %s with bits %#x in block %d of %d fits", d, name, bits, b, blocks)
+					}
 				}
+				clear(number)
 			}
-			binary.LittleEndian.PutUint16(raw[at:], 0)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestUseRestores(t *testing.T) {
 }
 
 func TestVector(t *testing.T) {
-	for tier, want := range map[Tier]Tier{Generic: Generic, NEON: NEON, DotProd: NEON, AVX2: AVX2, AVXVNNI: AVX2, AVX512: AVX512, VNNI: AVX512, AMX: AVX512} {
+	for tier, want := range map[Tier]Tier{Generic: Generic, NEON: NEON, DotProd: NEON, AVX2: AVX2, AVXVNNI: AVX2, AVX512: AVX512, VNNI: AVX512, AMX: AVX512, AMXFP16: AVX512} {
 		if got := tier.Vector(); got != want {
 			t.Errorf("%v runs the vector kernels of %v, want %v", tier, got, want)
 		}

@@ -12,8 +12,8 @@ import (
 func cpuid(leaf, sub uint32) (a, b, c, d uint32)
 
 // detect relies on x/sys/cpu, which also asks the operating system whether it
-// saves the wide registers; only F16C and the two
-// FP16 are missing there.
+// saves the wide registers. It reads F16C, AVX512-FP16 and AMX-FP16 itself, because
+// x/sys/cpu lacks them.
 func detect() (h [numTiers]bool) {
 	_, _, c, _ := cpuid(1, 0)
 	f16c := c&(1<<29) != 0
