@@ -15,9 +15,16 @@ import (
 var fewTypes = []tensor.DType{tensor.Q4_1, tensor.Q4_0, tensor.IQ4_NL, tensor.Q8_0, tensor.F16, tensor.F32, tensor.BF16,
 	tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q6_K}
 
-func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored {
+func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored { return storedTimes(tb, d, n, k, 1) }
+
+// storedTimes has the weights of stored, multiplied by a factor.
+func storedTimes(tb testing.TB, d tensor.DType, n, k int, factor float32) *gemm.Stored {
+	values := random(n*k, uint64(n+k))
+	for i := range values {
+		values[i] *= factor
+	}
 	raw := make([]byte, n*d.RowBytes(k))
-	if err := tensor.Quantize(raw, d, random(n*k, uint64(n+k))); err != nil {
+	if err := tensor.Quantize(raw, d, values); err != nil {
 		tb.Fatal(err)
 	}
 	w, err := gemm.NewStored(raw, d, n, k)
@@ -30,7 +37,7 @@ func stored(tb testing.TB, d tensor.DType, n, k int) *gemm.Stored {
 // TestFew holds every tier to float64 sums of rounded operands, of which weights
 // in panels of codes are not rounded, unless tiles are f16: every number of rows,
 // columns that are no whole groups, ranges in parts, strides beyond the rows, guards
-// around C.
+// around C, weights and scales that are subnormal in f16.
 func TestFew(t *testing.T) {
 	for _, tier := range isa.Available() {
 		t.Run(tier.String(), func(t *testing.T) {
@@ -41,23 +48,28 @@ func TestFew(t *testing.T) {
 						continue
 					}
 					for m := 1; m <= FewRows; m++ {
-						few(t, d, panels, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0)
+						few(t, d, panels, m, []int{16, 50, 7, 96}[m%4], 256*(1+m%2), m%3 == 0, 1)
+					}
+					for _, factor := range []float32{0x1p-12, 0x1p-16} {
+						few(t, d, panels, 2, 50, 512, false, factor)
+						few(t, d, panels, 16, 96, 256, false, factor)
 					}
 					if d.Info().BlockLen <= 32 {
-						few(t, d, panels, 5, 33, 32, true)
-						few(t, d, panels, 16, 64, 96, false)
-						few(t, d, panels, 9, 16, 17*32, true) // more steps than sums are made of at a time
+						few(t, d, panels, 5, 33, 32, true, 1)
+						few(t, d, panels, 16, 64, 96, false, 1)
+						few(t, d, panels, 9, 16, 17*32, true, 1) // more steps than sums are made of at a time
 					}
 				}
 			}
-			few(t, tensor.F32, false, 3, 33, 45, true) // no whole tiles
+			few(t, tensor.F32, false, 3, 33, 45, true, 1) // no whole tiles
 		})
 	}
 }
 
-func few(t *testing.T, d tensor.DType, panels bool, m, n, k int, bias bool) {
+// few holds a product with weights times a factor to its sums.
+func few(t *testing.T, d tensor.DType, panels bool, m, n, k int, bias bool, factor float32) {
 	t.Helper()
-	w := stored(t, d, n, k)
+	w := storedTimes(t, d, n, k, factor)
 	raw := w.Data
 	if panels {
 		w = inPanels(t, w)
@@ -107,9 +119,10 @@ func few(t *testing.T, d tensor.DType, panels bool, m, n, k int, bias bool) {
 			}
 			if bias {
 				want += float64(task.Bias[j])
+				size += math.Abs(float64(task.Bias[j]))
 			}
-			if math.Abs(float64(got)-want) > 2e-6*(size+1) {
-				t.Fatalf("%v in panels %v, %dx%dx%d: C[%d,%d] is %g, expected %g", d, panels, m, n, k, i, j, got, want)
+			if !(math.Abs(float64(got)-want) <= 2e-6*size) {
+				t.Fatalf("%v in panels %v, %dx%dx%d, weights times %g: C[%d,%d] is %g, expected %g (sizes add up to %g)", d, panels, m, n, k, factor, i, j, got, want, size)
 			}
 		}
 	}
