@@ -20,7 +20,8 @@ const fewGroup = 16
 // all rows, in the order in which it lies. Activations are rounded to bf16 and
 // sums are f32, as in a Task. Weights as they lie in a file are rounded too, those
 // in panels of codes are not. On tiles of f16, activations and weights in panels are
-// rounded to f16, which has three bits more than bf16.
+// rounded to f16, which has three bits more than bf16; a row is scaled to the range
+// of f16 first, so that values below about 2^-38 of the row's largest become 0.
 type FewTask struct {
 	M    int
 	A    []float32 // [M][LDA]

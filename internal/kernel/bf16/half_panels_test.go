@@ -80,6 +80,94 @@ func TestHalfRows(t *testing.T) {
 	}
 }
 
+// TestHalfRowEdges: rows at the ends of the range of f32 have results as close as
+// others, rows that are not finite have none that are, and no row changes the others.
+// Beside a number, those 2^38 times smaller are lost.
+func TestHalfRowEdges(t *testing.T) {
+	useHalves(t)
+	const n, k = 48, 96
+	plain := random(k, 1)
+	times := func(p int) []float32 {
+		x := make([]float32, k)
+		for j, v := range plain {
+			x[j] = float32(math.Ldexp(float64(v), p))
+		}
+		return x
+	}
+	with := func(x []float32, values map[int]float64) []float32 {
+		x = slices.Clone(x)
+		for j, v := range values {
+			x[j] = float32(v)
+		}
+		return x
+	}
+	zeros := make([]float32, k)
+	rows := []struct {
+		name   string
+		x      []float32
+		finite bool
+	}{
+		{"plain", plain, true},
+		{"times 2^-114", times(-114), true},
+		{"times 2^-118", times(-118), true},
+		{"times 2^-122", times(-122), true},
+		{"subnormal", times(-135), true},
+		{"the largest and its negative", with(zeros, map[int]float64{5: math.MaxFloat32, 70: -math.MaxFloat32}), true},
+		{"the largest beside others", with(plain, map[int]float64{40: -math.MaxFloat32}), true},
+		{"infinite", with(plain, map[int]float64{33: math.Inf(1)}), false},
+		{"plain again", plain, true},
+		{"not a number", with(plain, map[int]float64{64: math.NaN()}), false},
+		{"1e20 beside 1", with(zeros, map[int]float64{0: 1, 1: 1e20, 95: 1}), true},
+		{"ones", with(zeros, map[int]float64{0: 1, 1: 1, 95: 1}), true},
+	}
+	var a []float32
+	for _, r := range rows {
+		a = append(a, r.x...)
+	}
+	for _, d := range []tensor.DType{tensor.Q4_0, tensor.Q4_1, tensor.Q8_0} {
+		file := storedTimes(t, d, n, k, 1.0/16) // results of the largest are finite
+		w := inPanels(t, file)
+		if !onHalves(w) {
+			t.Fatalf("%v does not run on tiles of f16", d)
+		}
+		c := make([]float32, len(rows)*n)
+		RunFew(&FewTask{M: len(rows), A: a, LDA: k, W: w, C: c, LDC: n}, 0, n, NewFewScratch(k))
+		weights := make([]float32, n*k)
+		if err := tensor.Dequantize(weights, d, file.Data); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range rows {
+			for j := range n {
+				got := float64(c[i*n+j])
+				if !r.finite {
+					if !math.IsNaN(got) && !math.IsInf(got, 0) {
+						t.Errorf("%v, row %q: column %d is %g", d, r.name, j, got)
+					}
+					continue
+				}
+				var want, size, largest, sum float64
+				for x, v := range weights[j*k : (j+1)*k] {
+					p := float64(r.x[x]) * float64(v)
+					want += p
+					size += math.Abs(p)
+					largest = max(largest, math.Abs(float64(r.x[x])))
+					sum += math.Abs(float64(v))
+				}
+				const least = 0x1p-126 // results below it may be 0
+				if !(math.Abs(got-want) <= size/512+sum*largest*0x1p-38+least) {
+					t.Errorf("%v, row %q: column %d is %g, expected %g", d, r.name, j, got, want)
+				}
+			}
+			if alone := make([]float32, n); r.finite {
+				RunFew(&FewTask{M: 1, A: r.x, LDA: k, W: w, C: alone, LDC: n}, 0, n, NewFewScratch(k))
+				if !slices.Equal(alone, c[i*n:(i+1)*n]) {
+					t.Errorf("%v, row %q has other results among others than alone", d, r.name)
+				}
+			}
+		}
+	}
+}
+
 // TestHalfOutOfRange: weights beyond the range of f16 are multiplied as bf16 numbers.
 func TestHalfOutOfRange(t *testing.T) {
 	useHalves(t)
