@@ -57,8 +57,19 @@ var inOrder, inHalves, everySecond = func() (plain, halves, second fewOrder) {
 }()
 
 // panelBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
-// call, which then takes well under 100 us.
+// call, which then takes well under 100 us. Only a call with a single panel, or with
+// four on tiles of f16, may have more.
 const panelBlocks = 1024
+
+// panelsAtOnce is the largest number of panels of one assembly call. Kernels for
+// tiles of f16 ask for weights in groups of four panels, so that a call with fewer
+// would leave weights of the next call unasked for.
+func (k *panelKernel) panelsAtOnce(steps int) int {
+	if k.tables != nil {
+		return max(4, panelBlocks/steps&^3)
+	}
+	return max(1, panelBlocks/steps)
+}
 
 // panelConfigs are tile configurations by columns that share a scale, 16 or 32,
 // and by rows of activations: tiles 0 to 3 are products, 4 and 5 activations, 6
@@ -97,7 +108,7 @@ func (s *FewScratch) runPanels(t *FewTask, n0, n1 int) {
 	a := &f.args
 	*a = panelArgs{cfg: &panelConfigs[kernel.depth/16][t.M], x: &s.x[0], sums: &f.sums[0], steps: steps, m: t.M, mem: f.mem, offset: kernel.offset, factor: kernel.factor, tables: kernel.tables, size: size}
 	for n := n0; n < n1; {
-		p, panels := n/codes.Rows, min((n1-n)/codes.Rows, max(1, panelBlocks/steps&^3))
+		p, panels := n/codes.Rows, min((n1-n)/codes.Rows, kernel.panelsAtOnce(steps))
 		first := p * codes.Rows
 		a.y, a.strideY, a.bias, a.nextBias = &s.edge[0], codes.Rows*4, &f.bias[0], 0
 		if n == first && panels > 0 {

@@ -62,6 +62,9 @@ func TestFew(t *testing.T) {
 				}
 			}
 			few(t, tensor.F32, false, 3, 33, 45, true, 1) // no whole tiles
+			for _, d := range []tensor.DType{tensor.Q4_1, tensor.Q8_0, tensor.Q4_K} {
+				few(t, d, true, 3, 144, 8448, true, 1) // fewer than four panels have as many steps as a call
+			}
 		})
 	}
 }

@@ -193,19 +193,29 @@ func TestHalfOutOfRange(t *testing.T) {
 // panels and steps around them has the results of one panel at a time.
 func TestHalfPanelCounts(t *testing.T) {
 	useHalves(t)
-	for _, steps := range []int{1, 2, 3, 4, 5, 300} {
-		for panels := 1; panels <= 9; panels++ {
-			n, k, m := panels*codes.Rows, 32*steps, 1+panels%3*7
-			w := inPanels(t, stored(t, tensor.Q4_1, n, k))
-			a, s := random(m*k, 2), NewFewScratch(k)
-			all, one := make([]float32, m*n), make([]float32, m*n)
-			RunFew(&FewTask{M: m, A: a, LDA: k, W: w, C: all, LDC: n}, 0, n, s)
-			for p := range panels {
-				RunFew(&FewTask{M: m, A: a, LDA: k, W: w, C: one, LDC: n}, p*codes.Rows, (p+1)*codes.Rows, s)
-			}
-			if !slices.Equal(all, one) {
-				t.Errorf("%d panels of %d steps, %d rows: results differ", panels, steps, m)
+	for _, d := range []tensor.DType{tensor.Q4_0, tensor.Q4_1, tensor.Q8_0} {
+		for _, steps := range []int{1, 2, 3, 4, 5, 300} {
+			for panels := 1; panels <= 9; panels++ {
+				panelCounts(t, d, panels, steps, 1+panels%3*7)
 			}
 		}
+	}
+}
+
+func panelCounts(t *testing.T, d tensor.DType, panels, steps, m int) {
+	t.Helper()
+	n, k := panels*codes.Rows, 32*steps
+	w := inPanels(t, stored(t, d, n, k))
+	if !onHalves(w) {
+		t.Fatalf("%v does not run on tiles of f16", d)
+	}
+	a, s := random(m*k, 2), NewFewScratch(k)
+	all, one := make([]float32, m*n), make([]float32, m*n)
+	RunFew(&FewTask{M: m, A: a, LDA: k, W: w, C: all, LDC: n}, 0, n, s)
+	for p := range panels {
+		RunFew(&FewTask{M: m, A: a, LDA: k, W: w, C: one, LDC: n}, p*codes.Rows, (p+1)*codes.Rows, s)
+	}
+	if !slices.Equal(all, one) {
+		t.Errorf("%v, %d panels of %d steps, %d rows: results differ", d, panels, steps, m)
 	}
 }
