@@ -11,15 +11,15 @@ func blocks() []Case {
 	half := func(kv, d tensor.DType, a graph.AttentionAttr, build func(b *Bench, x *graph.Value) (h, sum *graph.Value), heads func(b *Bench, name string, x *graph.Value) *graph.Value) func(b *Bench) []*graph.Value {
 		return func(b *Bench) []*graph.Value {
 			c := b.cache(kv, a, 2) // so that one token's scores matter too
-			h, sum := build(b, b.F32(dimT, 96))
+			h, sum := build(b, b.F32(dimT, 128))
 			wide, narrow := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-			q := heads(b, "q", b.Linear("q_proj", h, b.Stored(d, wide, 96), nil))
-			k := heads(b, "k", b.Linear("k_proj", h, b.Stored(d, narrow, 96), b.F32(tensor.Fixed(narrow))))
+			q := heads(b, "q", b.Linear("q_proj", h, b.Stored(d, wide, 128), nil))
+			k := heads(b, "k", b.Linear("k_proj", h, b.Stored(d, narrow, 128), b.F32(tensor.Fixed(narrow))))
 			values := tensor.Q8_0
 			if d == tensor.BF16 { // all of a type: a backend may compute them in one step
 				values = d
 			}
-			v := b.Linear("v_proj", h, b.Stored(values, narrow, 96), nil)
+			v := b.Linear("v_proj", h, b.Stored(values, narrow, 128), nil)
 			ks, vs := b.KVWrite("write", c.k, c.v, k, v, c.slots)
 			y := b.AttentionKV("y", q, ks, vs, c.starts, c.lens, c.table, graph.AttentionKVAttr{AttentionAttr: a})
 			return []*graph.Value{y, q, b.Scale("again", sum, 0.5)}
@@ -28,12 +28,12 @@ func blocks() []Case {
 	// Small weights keep scores small, so that rounded products stay close.
 	small := func(b *Bench, n int) *graph.Value { return b.Scaled(b.F32(tensor.Fixed(n)), 0.02) }
 	summed := func(b *Bench, x *graph.Value) (h, sum *graph.Value) {
-		sum = b.Add("sum", x, b.F32(dimT, 96))
-		return b.RMSNorm("h", sum, small(b, 96), 1e-5, 0), sum
+		sum = b.Add("sum", x, b.F32(dimT, 128))
+		return b.RMSNorm("h", sum, small(b, 128), 1e-5, 0), sum
 	}
 	twice := func(b *Bench, x *graph.Value) (h, sum *graph.Value) {
-		sum = b.Add("sum", x, rmsNorm(b, "post", b.F32(dimT, 96)))
-		return b.LayerNorm("h", sum, small(b, 96), small(b, 96), 1e-5), sum
+		sum = b.Add("sum", x, rmsNorm(b, "post", b.F32(dimT, 128)))
+		return b.LayerNorm("h", sum, small(b, 128), small(b, 128), 1e-5), sum
 	}
 	turned := func(rope graph.RopeAttr) func(b *Bench, name string, x *graph.Value) *graph.Value {
 		return func(b *Bench, name string, x *graph.Value) *graph.Value {

@@ -22,42 +22,10 @@ func long() (cs []Case) {
 	for _, d := range []tensor.DType{tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q4_K, tensor.Q6_K} {
 		add(d, d.String(), tensor.Of(tensor.S, 1)) // few rows: the reference is slow
 	}
-	// Of types with short and with long blocks: more would take minutes on an emulator.
-	for _, d := range []tensor.DType{tensor.Q4_0, tensor.Q6_K} {
-		cs = append(cs, manyCodes(d)...)
-	}
-	// So wide that a block of a card with 132 multiprocessors takes 64 pairs.
-	cs = append(cs, wideGate("widest", tensor.Q4_0, 14336, 256))
 	add(tensor.BF16, "BF16, three times as many", tensor.Of(tensor.S, 3))
 	return append(cs, Case{Name: "layer of BF16 with long rows", NoGrad: true, Tol: 1e-3, Build: longLayer},
 		Case{Name: "large matrices of BF16", NoGrad: true, Tol: 5e-5, Build: large(1)},
 		Case{Name: "large matrices of BF16, three times as many rows", NoGrad: true, Tol: 5e-5, Build: large(3)})
-}
-
-// manyCodes are products with so many rows of codes, and so long ones, that a part of a
-// device takes several parts of several rows; and a gate so wide that it may hand its
-// results on in another form.
-func manyCodes(d tensor.DType) []Case {
-	k := max(d.Info().BlockLen, 32)
-	rows := tensor.Fixed(1)
-	return []Case{
-		{Name: "many rows of " + d.String(), NoGrad: true, Tol: 2e-5, Build: func(b *Bench) []*graph.Value {
-			return one(b.Linear("y", b.F32(rows, 256+k), b.Stored(d, 9001, 256+k), b.F32(tensor.Fixed(9001))))
-		}},
-		{Name: "longest rows of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
-			return one(b.Linear("y", b.F32(rows, 8192+k), b.Stored(d, 75, 8192+k), nil))
-		}},
-		wideGate("wide", d, 3584, 256),
-	}
-}
-
-// wideGate is a gate of a single row of k values, and the way back.
-func wideGate(name string, d tensor.DType, wide, k int) Case {
-	return Case{Name: name + " glu and back of " + d.String(), NoGrad: true, Tol: 5e-5, Build: func(b *Bench) []*graph.Value {
-		h := rmsNorm(b, "h", b.F32(tensor.Fixed(1), k))
-		y := b.GLU("y", b.Linear("g", h, b.Stored(d, wide, k), b.F32(tensor.Fixed(wide))), b.Linear("u", h, b.Stored(d, wide, k), nil), graph.SiLU)
-		return one(b.Linear("back", y, b.Stored(d, 75, wide), nil))
-	}}
 }
 
 // large is a gate and what it gates, and the way back, of matrices that have kernels of

@@ -8,7 +8,7 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// codeRow is a row as products with codes read it, RowCodes in codes.cu. A gate writes it
+// codeRow is a row as products with codes read it, RowCodes in row_codes.cu. A gate writes it
 // for the one product behind it: otherwise each block of that product would quantize the
 // whole row.
 var codeRow = &plan.Format{
@@ -20,25 +20,26 @@ var codeRow = &plan.Format{
 // Bits of One.codes.
 const readCodes, writeCodes = 1, 2
 
-// codeTile is how warps take weights in blocks of codes, as CodeTile in codes.cu.
-type codeTile struct {
-	pitch  int // bytes of codeValues of a row, as they lie in shared memory
-	stages int // of 16 rows per warp
-}
-
-var codeTiles = map[tensor.DType]codeTile{
-	tensor.Q8_0: {304, 2}, tensor.Q4_0: {176, 3}, tensor.Q4_1: {176, 3}, tensor.Q4_K: {176, 3},
-	tensor.Q6_K: {240, 2},
+// codeSizes are the types that codes.cu multiplies, and the bytes of codeValues of a row:
+// CodeTile in codes.cu.
+var codeSizes = map[tensor.DType]int{
+	tensor.Q8_0: 8 * 34, tensor.Q4_0: 8 * 18, tensor.Q4_1: 8 * 20, tensor.Q4_K: 144, tensor.Q6_K: 210,
 }
 
 const (
-	codeWarps = 8 // CODE_WARPS
-	codePairs = 8 // of a tile
-	// codeValues of a row are taken at a time by a warp; 32 values of x are codeBytes.
-	codeValues, codeBytes = 256, 76
+	codeWarps  = 8   // that multiply, CODE_WARPS; one more copies
+	codePairs  = 8   // of a tile
+	codeMost   = 256 // pairs of a block at most: a thread ends each
+	codeStages = 4   // rounds under way: more gained nothing
+	// codeValues of a row are taken at a time by a warp; 32 values of x are codeBytes,
+	// and what becomes of a pair is codeEnd: struct End in one.cu.
+	codeValues, codeBytes, codeEnd = 256, 76, 40
 	// manyPairs of a multiprocessor keep two of a kernel's blocks busy there. With fewer,
 	// a second block only keeps out the next kernel's.
 	manyPairs = 4 * codePairs
+	// codeTwo is the shared memory that a block may take where two blocks of the kernel
+	// run on a multiprocessor of compute capability 9.0, and codeTwoOld on others.
+	codeTwo, codeTwoOld = 96 << 10, 80 << 10
 )
 
 // blocksPer is how many blocks of a kernel a multiprocessor takes.
@@ -49,21 +50,64 @@ func (b *Backend) blocksPer(pairs int) int {
 	return 1
 }
 
+// takesCodes reports whether the kernels of codes.cu multiply rows of k values of a type.
+// Blocks of 18 and of 34 bytes are read as words, two neighbours at a time.
+func (b *Backend) takesCodes(t tensor.DType, k int) bool {
+	words := t == tensor.Q4_1 || k%64 == 0
+	return codeSizes[t] > 0 && words && !b.opts.OldCodes && !b.inF32(k)
+}
+
 // coded is how a single row of k values is multiplied with pairs of rows of codes.
-func (b *binder) coded(t codeTile, k, pairs, codes int) (stream, bool) {
+func (b *binder) coded(t tensor.DType, k, pairs, codes int) (stream, bool) {
 	parts := (k + codeValues - 1) / codeValues
 	s := stream{kernel: "k_codes_", warps: codeWarps, split: min(parts, codeWarps), codes: codes}
-	most := b.share(&s, pairs, b.be.blocksPer(pairs))
-	if codes&writeCodes != 0 {
+	b.share(&s, pairs, b.be.blocksPer(pairs))
+	if tiles := (pairs + codePairs - 1) / codePairs; codes&writeCodes != 0 {
 		var ok bool
 		if s.blocks, s.quota, ok = b.be.blocksOf32(pairs); !ok {
 			return stream{}, false
 		}
-		s.rest, most = 0, s.quota
+		s.rest = 0
+	} else if rounds := (tiles + s.groups - 1) / s.groups; rounds <= b.be.drv.describe().Units {
+		s.blocks = rounds // one for each: fewer blocks read x, and fewer have to end
+	} else {
+		s.blocks = max(s.blocks, (pairs+codeMost-1)/codeMost)
 	}
-	tiles := (most + codePairs - 1) / codePairs
-	s.shared = t.stages*codeWarps*2*codePairs*t.pitch + parts*codeValues/32*codeBytes + tiles*codePairs*16 + 2*most*4*s.split
-	return s, s.shared <= b.be.streamShared()
+	if codes&writeCodes == 0 {
+		s.quota, s.rest = pairs/s.blocks, pairs%s.blocks
+	}
+	s.warps++
+	fits := b.be.ring(&s, codeSizes[t], t.RowBytes(k), parts, (pairs+s.blocks-1)/s.blocks)
+	return s, fits
+}
+
+// ring chooses how many rounds the ring of codes.cu holds, for rows of so many bytes and
+// the pairs of a block at most. It reports whether a block has room for one, or for two
+// where there are several.
+func (b *Backend) ring(s *stream, size, length, parts, most int) bool {
+	whole := s.split * size // bytes of a row in a round
+	s.pitch = min(whole, length) + 15
+	if whole%16 == 0 && length%16 == 0 {
+		s.pitch -= 15 // every row begins at a multiple of 16
+	}
+	s.pitch = (s.pitch + 15) / 16 * 16
+	if s.pitch/16%2 == 0 {
+		s.pitch += 16 // rows lie in different banks
+	}
+	tiles, rows := (most+codePairs-1)/codePairs, 2*codePairs*s.groups
+	rounds := (tiles + s.groups - 1) / s.groups * ((parts + s.split - 1) / s.split)
+	rest := parts*codeValues/32*codeBytes + most*codeEnd + 2*codePairs*tiles*s.split*4
+	fit := func(room int) int { return min(rounds, codeStages, (room-rest)/(rows*(s.pitch+4))) }
+	s.stages = fit(b.streamShared())
+	if s.blocks > b.drv.describe().Units {
+		room := codeTwoOld
+		if b.wgmma {
+			room = codeTwo
+		}
+		s.stages = max(min(s.stages, 2), fit(room))
+	}
+	s.shared = s.stages*rows*(s.pitch+4) + rest
+	return s.stages >= min(2, rounds)
 }
 
 // blocksOf32 shares pairs so that each block takes a multiple of 32. It reports whether
@@ -86,12 +130,11 @@ func (b *Backend) writesCodes(s *plan.Step) bool {
 	})
 }
 
-// fitsCodes reports whether the kernels of codes.cu take a single row of a matrix,
-// however many rows it has.
+// fitsCodes reports whether the kernels of codes.cu take a single row of a matrix with
+// whole parts of k, however many rows it has.
 func (b *Backend) fitsCodes(m plan.Matrix) bool {
-	t, ok := codeTiles[m.DType]
-	split := max(1, min(m.K/codeValues, codeWarps))
-	most := 4*streamSums + 16*(streamSums/(2*split)+codePairs) // sums, and addresses of rows
-	return ok && !b.opts.OldCodes && !b.inF32(m.K) && m.K%codeValues == 0 &&
-		t.stages*codeWarps*2*codePairs*t.pitch+m.K/32*codeBytes+most <= b.streamShared()
+	parts := m.K / codeValues
+	s := stream{split: max(1, min(parts, codeWarps)), blocks: 1 << 30}
+	s.groups = codeWarps / s.split
+	return b.takesCodes(m.DType, m.K) && m.K%codeValues == 0 && b.ring(&s, codeSizes[m.DType], m.DType.RowBytes(m.K), parts, min(codeMost, streamSums/(2*s.split)+1))
 }

@@ -82,7 +82,7 @@ func TestGateHandsOnCodes(t *testing.T) {
 		{"64 pairs per block", gateAndBack{gate: q4k, down: q4k, wide: 14336, rows: 1}, Options{}, h200, handed},
 		{"two types", gateAndBack{gate: q4k, down: q6k, wide: 3584, rows: 1}, Options{}, h200, handed},
 		{"narrow", gateAndBack{gate: q40, down: q40, wide: 1536, rows: 1}, Options{}, h200, plain},
-		{"rows that do not fit", gateAndBack{gate: q40, down: q40, wide: 1 << 14, rows: 1}, Options{}, h200, plain},
+		{"rows that do not fit", gateAndBack{gate: q40, down: q40, wide: 1 << 15, rows: 1}, Options{}, h200, plain},
 		{"another reader", gateAndBack{gate: q40, down: q40, wide: 3584, rows: 1, readTwice: true}, Options{}, h200, plain},
 		{"old kernels", gateAndBack{gate: q40, down: q40, wide: 3584, rows: 1}, Options{OldCodes: true}, h200, plain},
 		{"f32", gateAndBack{gate: q40, down: q40, wide: 3584, rows: 1}, Options{F32: true}, h200, plain},
@@ -138,5 +138,29 @@ func TestCodesWithoutKernel(t *testing.T) {
 	}
 	if !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "a row of codes beside matrices in q4_0") {
 		t.Errorf("%v, expected that no kernel takes the row of codes", err)
+	}
+}
+
+// The kernels of codes.cu take the products that TestCUDACodes of package optest runs on a
+// card, and share them as its comment says.
+func TestShapesOfCodes(t *testing.T) {
+	f := newFake()
+	f.units, f.compute = 132, [2]int{9, 0}
+	be, err := newBackend(Options{}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range codeSizes {
+		rest := max(d.Info().BlockLen, 64)
+		for _, c := range []struct{ n, k, rounds int }{{5401, 2048 + rest, 6}, {9001, 256 + rest, 1}, {75, 8192 + rest, 5}, {301, 5*2048 + rest, 6}} {
+			pairs, parts := (c.n+1)/2, (c.k+codeValues-1)/codeValues
+			b := &binder{be: be}
+			s, ok := b.coded(d, c.k, pairs, 0)
+			tiles := (s.quota + min(s.rest, 1) + codePairs - 1) / codePairs
+			rounds := (tiles + s.groups - 1) / s.groups * ((parts + s.split - 1) / s.split)
+			if !ok || rounds != c.rounds || s.stages > rounds || s.shared > be.streamShared() {
+				t.Errorf("%s, %d rows of %d: taken %v, %d rounds, %d stages, %d bytes; expected %d rounds", d, c.n, c.k, ok, rounds, s.stages, s.shared, c.rounds)
+			}
+		}
 	}
 }

@@ -164,7 +164,23 @@ func (e *exec) keep(int64) error {
 	clocks := unsafe.Slice((*int64)(unsafe.Pointer(&e.host[stampsAt])), n+e.ends)
 	run.Timing, run.Stamps = e, append(run.Stamps[:0], clocks[:n]...)
 	run.Stamps = append(run.Stamps, slices.Max(clocks[n:])) // some values have fewer blocks, whose ends are 0
+	wholeStamps(run.Stamps, e.begins)
 	return nil
+}
+
+// wholeStamps completes stamps of which a kernel wrote only the lower half. The last one is
+// whole; the others follow from it backwards, because each step takes less than 4 seconds.
+// Clocks of neighbours may be a little out of order. A step without kernels has no stamp
+// and ends where it begins; begins are the first launches of the steps and their end.
+func wholeStamps(stamps []int64, begins []int) {
+	const late = 1 << 16
+	for i := len(stamps) - 2; i >= 0; i-- {
+		next := stamps[i+1] + late
+		stamps[i] = next - int64(uint32(next)-uint32(stamps[i]))
+		if i > 0 && i < len(begins) && begins[i-1] == begins[i] {
+			stamps[i] = stamps[i+1]
+		}
+	}
 }
 
 // Times puts the card's stamps into the lane of the stream. Until the first one the
@@ -174,12 +190,7 @@ func (e *exec) Times(run *profile.Run) {
 	started, end := e.lanes.HostTimes(run)
 	n := len(e.lanes.Plan.Steps)
 	shift := e.be.clock.Align(run.Stamps[n+2], end)
-	at := func(i int) int64 {
-		for i > 0 && i <= n && e.begins[i-1] == e.begins[i] {
-			i++ // a step without kernels ends where it begins
-		}
-		return max(run.Stamps[i]+shift, started)
-	}
+	at := func(i int) int64 { return max(run.Stamps[i]+shift, started) }
 	device.Span(run, stream, started, at(n+2))
 	begin := at(1)
 	device.Set(run, stream, n+device.StepIn, started, at(0), begin)

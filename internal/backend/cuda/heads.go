@@ -62,7 +62,7 @@ func rotatedHeads(nodes []*graph.Node) bool {
 			continue
 		}
 		attr, width := m.Attr.(graph.NormAttr), m.In[1].Shape.Len(tensor.Bind{})
-		if width != head || attr.Size(width) != head || !fromFile(m) { // the kernel reads gains before it waits
+		if width != head || attr.Size(width) != head || !normGiven(m) { // the kernel reads gains before it waits
 			return false
 		}
 	}

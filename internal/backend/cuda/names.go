@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: df315dc290a7daab3f24c380640c12fa19c284a117297b651e187c05701b6cda
+// sources: 4320c5a52b7489740234889de8bd3095dcf8bf2d3228b48b078f1149fc1641dd
 var imageHashes = map[string]string{
-	"compute_80.ptx": "521331fedecea119f9e91cdbd8c5aabdd3b972f04ae089049da83dd9eb9fdeaf",
-	"sm_80.cubin":    "484ff1e9babf74aa3eb60a5b6c2dd8c1b1957ea66f603b20bd63c59960b17b05",
-	"sm_86.cubin":    "e8b26ee5659428562ce1d2fbdfddbc7477f1d702cfebb42ff20fb49b618ff377",
-	"sm_89.cubin":    "a251eead66a1bb653761d3d6c0e9ba63463040dfebc8e6783a9a666e14c39dd5",
-	"sm_90a.cubin":   "d301146fe120a6ae02482b5461b1a0961224059165caaf77978af6df0f2767f2",
+	"compute_80.ptx": "5220a5a638c2f09e0a8a19392689e471e5906c11366885f79a66b1098c6362ad",
+	"sm_80.cubin":    "e36e22b8e7e6c7a8ebd43a8b21b99b3c341cd60911a3d50ac3ec0f5bdaccb1eb",
+	"sm_86.cubin":    "0a66c5942a9d5bcba25bebe2891d9609288f59140c6baad682500db7ca6cfc47",
+	"sm_89.cubin":    "93f8972659462948a6b0ababe2a42e100cd28a8aa2abc909c1122c5554e00724",
+	"sm_90a.cubin":   "77f8696c57d91e846f29cf7dd84c1adf8abaa832a52683d6f4eab7c1d16d5cc4",
 }
 
 // kernelNames are the kernels of each image.

@@ -248,7 +248,7 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before *graph.Node)
 	operands := []any{b.sizes, v.Shape.Outer, v.Shape.RowLen(), b.writes(n.Out[0]), x, add, sum, b.Value(n.In[1]), b.Value(n.In[2]),
 		width, size, a.Kind == graph.RMSNorm, a.Eps, a.Offset}
 	if kernel == "k_norm_row" {
-		operands = append(operands, fromFile(n) && (before == nil || fromFile(before)))
+		operands = append(operands, normGiven(n) && (before == nil || normGiven(before)))
 	}
 	if kernel != "k_norm" {
 		operands = append(operands, b.normOf(before))
@@ -256,8 +256,14 @@ func (b *binder) norm(n *graph.Node, x, add in, sum address, before *graph.Node)
 	b.launch(kernel, grid, block, operands...)
 }
 
-// fromFile reports whether no step writes the weight and the bias of a norm.
-func fromFile(n *graph.Node) bool { return isWeight(n.In[1]) && (n.In[2] == nil || isWeight(n.In[2])) }
+// given reports whether a value is there before a run's kernels: no step writes it. A
+// value that is not there at all is given.
+func given(v *graph.Value) bool {
+	return v == nil || v.Node.Leaf != nil && v.Node.Leaf.Kind != graph.StateLeaf
+}
+
+// normGiven reports whether no step writes the weight and the bias of a norm.
+func normGiven(n *graph.Node) bool { return given(n.In[1]) && given(n.In[2]) }
 
 func bindPool(b *binder, n *graph.Node) {
 	kind, x, y := n.Attr.(graph.PoolAttr).Kind, n.In[0], n.Out[0]

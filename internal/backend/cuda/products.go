@@ -83,10 +83,10 @@ func (b *binder) rounded(v *graph.Value, x in) in {
 	return in{at, true}
 }
 
-// weights reports whether all matrices are weights, which no step writes.
+// weights reports whether all matrices are weights, and no step writes biases.
 func (b *binder) weights(p *device.Products) bool {
 	for _, n := range p.Nodes {
-		if !isWeight(n.In[1]) {
+		if !isWeight(n.In[1]) || !given(n.In[2]) {
 			return false
 		}
 	}
@@ -261,7 +261,7 @@ func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []an
 	if s.codes&writeCodes != 0 {
 		ends[0].Y = b.Form(p.Out[0], codeRow)
 	}
-	early := b.weights(p) && (norm.Kind == 0 || fromFile(p.X.Node)) // what is read before the wait
+	early := b.weights(p) && (norm.Kind == 0 || normGiven(p.X.Node)) && readsInputs(b.Step.After) // what is read before the wait
 	return []any{norm.X, norm.Add, norm.Sum, norm.Weight, norm.Bias,
 		each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[1]) }),
 		each3(parts, func(i int) address { return ends[i].Y }),
@@ -269,7 +269,7 @@ func (b *binder) oneArgs(p *device.Products, norm device.RowNorm, s stream) []an
 		each3(parts, func(i int) address { return ends[i].Cache }),
 		slots, each3(parts, func(i int) turn { return b.turnOf(ends[i].Rope) }),
 		n, parts, p.K, p.Gated, p.Act, norm.Kind, norm.Eps, norm.Offset, kv, s.split, early,
-		s.groups, s.inverse, s.quota, s.rest, s.codes}
+		s.groups, s.inverse, s.quota, s.rest, s.stages, s.pitch, s.codes}
 }
 
 // one is a single row, with the norm before it and what makes queries, keys and

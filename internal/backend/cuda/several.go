@@ -132,7 +132,7 @@ func readsInputs(nodes []*graph.Node) bool {
 	for _, n := range nodes {
 		from := map[*graph.OpDef][]int{graph.OpRope: {1, 3}, graph.OpKVWrite: {4}}[n.Op]
 		for _, i := range from {
-			if n.In[i] != nil && n.In[i].Node.Leaf == nil {
+			if !given(n.In[i]) {
 				return false
 			}
 		}

@@ -57,3 +57,21 @@ func TestProfiledRunsKeepTheirLaunches(t *testing.T) {
 		t.Errorf("steps %v and stamps of %v, expected steps %v", steps, f.stamped, want)
 	}
 }
+
+// Halves of stamps become whole ones across the clock's 32nd bit, out of order by a
+// little, and without a kernel in between.
+func TestStampsAreCompleted(t *testing.T) {
+	const ms = 1_000_000
+	end := int64(7<<32 + 5*ms)
+	want := []int64{end - 3900*ms, end - 9*ms, end - 5*ms - 1, end - 5*ms + 31, end - 5*ms, end - 5*ms, end - ms, end}
+	begins := []int{1, 2, 3, 4, 4, 5} // the fourth of five steps has no kernel
+	got := slices.Clone(want)
+	for i := range got[:len(got)-1] {
+		got[i] = int64(uint32(got[i])) | 3<<32
+	}
+	got[4] = 12345 // nobody wrote it
+	wholeStamps(got, begins)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d, expected %d", got, want)
+	}
+}

@@ -13,7 +13,7 @@ type stream struct {
 	kernel                       string
 	warps, split, blocks, shared int
 	groups, inverse, quota, rest int // as in One
-	codes                        int
+	stages, pitch, codes         int
 }
 
 const (
@@ -35,7 +35,7 @@ func (b *binder) streamed(p *device.Products, pairs int) (stream, bool) {
 	if b.be.opts.OldCodes || b.be.inF32(p.K) || p.K%8 != 0 {
 		return stream{}, false
 	}
-	if tile, ok := codeTiles[t]; ok {
+	if b.be.takesCodes(t, p.K) {
 		codes := 0
 		if b.Step.ReadAs(p.X) == codeRow {
 			codes |= readCodes
@@ -43,7 +43,7 @@ func (b *binder) streamed(p *device.Products, pairs int) (stream, bool) {
 		if p.Gated && b.Form(p.Out[0], codeRow) != 0 {
 			codes |= writeCodes
 		}
-		return b.coded(tile, p.K, pairs, codes)
+		return b.coded(t, p.K, pairs, codes)
 	}
 	// Large matrices in 16 bits keep the memory busy without.
 	if t != tensor.F16 && t != tensor.BF16 || pairs*p.K > 8<<20 {
@@ -81,7 +81,7 @@ func (b *Backend) streamShared() int {
 // unasked.
 func streamKernels() []string {
 	names := []string{"k_stream_f16", "k_stream_bf16"}
-	for t := range codeTiles {
+	for t := range codeSizes {
 		names = append(names, "k_codes_"+strings.ToLower(t.String()))
 	}
 	return names

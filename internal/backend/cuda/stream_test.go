@@ -44,7 +44,7 @@ func TestGainsThatAStepWritesAreReadLate(t *testing.T) {
 				continue
 			}
 			found = true
-			early := binary.LittleEndian.Uint32(l.args[len(l.args)-24:]) // the last fields of One
+			early := binary.LittleEndian.Uint32(l.args[len(l.args)-32:]) // the last fields of One
 			if want := map[bool]uint32{false: 1, true: 0}[trained]; early != want {
 				t.Errorf("trained %v: %s has early %d, expected %d", trained, l.kernel, early, want)
 			}

@@ -1,145 +1,40 @@
 // Products of a single row with weights in blocks of codes, on the integers of the
-// tensor cores. A block has 8 warps. A tile is 8 pairs of rows of weights: the first
-// rows of the pairs are the upper half of a 16-row operand, the second rows its lower
-// half. A warp takes the same parts of k of every tile that it takes. Rows come by
-// asynchronous copies of 16 bytes, as in stream.cu.
+// tensor cores. A tile is 8 pairs of rows of weights: the first rows of the pairs are
+// the upper half of a 16-row operand, the second rows its lower half. Warps share the k
+// of a tile, and groups of them take tiles side by side. What all warps multiply at once
+// is a round. A warp takes the same parts of k of every tile that it takes.
 //
-// x is rounded to 15 bits per block of 32, as the sum of two planes of 8 bits, which
-// are two columns of the other operand. Each block has its own scale, so sums of four
-// blocks go to different columns of one result: each lane then holds the sums of one
-// block for two rows, and all lanes scale at once. Columns of other blocks are 0.
+// A ninth warp is the producer: it copies rounds into a ring of stages, the first ones
+// before the kernels before this one have ended. Most of these kernels take 2 to 3
+// microseconds, so all that does not depend on x is computed before x is there.
 //
-// Of types with 32 values per block a lane holds a whole block of both rows, scale and
+// x is a row of codes (row_codes.cu), whose planes are two columns of the other operand.
+// Each block has its own scale, so sums of four blocks go to different columns of one
+// result: each lane then holds the sums of one block for two rows, and all lanes scale
+// at once. Columns of other blocks are 0.
+//
+// Of types with 32 values per block a lane holds whole blocks of both rows, scale and
 // all: a product takes 8 values of each of four blocks. Of types with long blocks, a
 // product takes all 32 values of one of them.
 
-constexpr int CODE_WARPS = 8;
+constexpr int CODE_STAGES = 8; // rounds in the ring, at most
 
-// What a warp takes of a row at a time, and how many tiles are under way. The host
-// knows these numbers too (codes.go).
+// What a warp takes of a row at a time. The host knows VALUES and SIZE too (codes.go).
 template <int TYPE> struct CodeTile {
   static constexpr int VALUES = 256;
   static constexpr int SIZE = TYPE == Q8_0 ? 8 * 34 : TYPE == Q4_0 ? 8 * 18 : TYPE == Q4_1 ? 8 * 20 : TYPE == Q4_K ? 144 : 210;
-  static constexpr int PITCH = TYPE == Q8_0 ? 304 : TYPE == Q6_K ? 240 : 176; // an odd number of 16 bytes: rows lie in different banks
-  static constexpr int CHUNKS = (SIZE + 29) / 16;        // of 16 bytes, from an even byte on
-  static constexpr int LANES = CHUNKS > 16 ? 32 : 16, ROWS = 32 / LANES; // that copy a row, and what a warp copies at once
   static constexpr bool SHORT = TYPE == Q8_0 || TYPE == Q4_0 || TYPE == Q4_1; // 32 values per block
-  static constexpr int BLOCK = TYPE == Q8_0 ? 34 : TYPE == Q4_0 ? 18 : 20, WORDS = TYPE == Q8_0 ? 9 : 5; // of a short block: bytes, and words that contain them
-  static constexpr int STAGES = TYPE == Q8_0 || TYPE == Q6_K ? 2 : 3, STAGE = CODE_WARPS * 16 * PITCH;
+  // Short blocks of 2 bytes more than words: a lane takes neighbours, which together are
+  // words, and no two lanes read the same bank.
+  static constexpr bool NEIGHBOURS = TYPE == Q8_0 || TYPE == Q4_0;
+  static constexpr int BLOCK = TYPE == Q8_0 ? 34 : TYPE == Q4_0 ? 18 : 20;
+  static constexpr int RAW = TYPE == Q8_0 ? 17 : TYPE == Q4_0 ? 9 : TYPE == Q4_1 ? 10 : 1; // words of a lane per row
   static constexpr int PRODUCTS = TYPE == Q6_K ? 2 : 4; // per set: Q6_K has a scale per 16 values
   static constexpr int SETS = VALUES / 32 / PRODUCTS;
+
+  // The block of a part that lane t of four holds in a set of short blocks.
+  static __device__ __forceinline__ int block(int s, int t) { return NEIGHBOURS ? 2 * t + s : 4 * s + t; }
 };
-
-// x in shared memory, and in memory where the step before wrote it so. Per block of 32:
-// two planes of 8 words; a unit; and the sums of both halves' integers.
-struct RowCodes {
-  u32 *words;  // [blocks][2][8]
-  float *unit; // [blocks]
-  int *sum;    // [blocks][2]
-};
-
-// Blocks of 32 values become integers of 15 bits, in units of the largest / CODE_RANGE.
-// A value becomes the low bits of CODE_ZERO as a float: conversions are slow.
-constexpr float CODE_RANGE = 127 * 256, CODE_ZERO = 12582912; // 1.5 * 2^23
-__device__ __forceinline__ float code_factor(float most) { return most > 1e-30f ? __fdividef(CODE_RANGE, most) : 0; }
-__device__ __forceinline__ u32 code_of(float v, float factor) { return __float_as_uint(__fmaf_rn(v, factor, CODE_ZERO)); }
-
-// Rounds eight values from i on. Whole warps call it; lanes from k on hold nothing.
-__device__ __forceinline__ void put_codes(const RowCodes &x, int k, int i, const float4 &v, const float4 &w) {
-  float most = fmaxf(fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))), fmaxf(fmaxf(fabsf(w.x), fabsf(w.y)), fmaxf(fabsf(w.z), fabsf(w.w))));
-#pragma unroll
-  for (int o = 1; o < 4; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-  float factor = code_factor(most), f[8] = {v.x, v.y, v.z, v.w, w.x, w.y, w.z, w.w};
-  u32 q[8], high[2], low[2];
-  int sum = 0;
-#pragma unroll
-  for (int e = 0; e < 8; e++) q[e] = code_of(f[e], factor), sum += (int)(q[e] - __float_as_uint(CODE_ZERO));
-#pragma unroll
-  for (int e = 0; e < 2; e++) {
-    const u32 *r = q + 4 * e;
-    low[e] = __byte_perm(__byte_perm(r[0], r[1], 0x40), __byte_perm(r[2], r[3], 0x40), 0x5410);
-    high[e] = __byte_perm(__byte_perm(r[0] + 128, r[1] + 128, 0x51), __byte_perm(r[2] + 128, r[3] + 128, 0x51), 0x5410);
-  }
-  sum += __shfl_xor_sync(~0u, sum, 1);
-  if (i >= k) return;
-  uint2 *to = (uint2 *)(x.words + (u32)i / 32 * 16 + (u32)i % 32 / 4);
-  to[0] = {high[0], high[1]}, to[4] = {low[0], low[1]};
-  if (i % 16 == 0) x.sum[(u32)i / 16] = sum;
-  if (i % 32 == 0) x.unit[(u32)i / 32] = most * (1 / CODE_RANGE);
-}
-
-// The bytes of a row of codes of k values, a multiple of 32.
-__device__ __forceinline__ int codes_bytes(int k) { return k / 32 * 76; }
-
-// The ends of gated pairs as a row of codes. A block has whole blocks of 32 pairs.
-__device__ __forceinline__ void end_codes(const One &p, int first, int mine, const float *sums) {
-  u8 *words = (u8 *)p.y[0];
-  float *unit = (float *)(words + p.n[0] / 32 * 64);
-  int *halves = (int *)(unit + p.n[0] / 32), lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < mine; i += 32 * CODE_WARPS) {
-    float2 s = sums_of(p, sums, i);
-    float v = gated(p, first + i, s.x, s.y), most = fabsf(v);
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-    u32 q = code_of(v, code_factor(most));
-    int sum = (int)(q - __float_as_uint(CODE_ZERO)), block = (first + i) / 32;
-#pragma unroll
-    for (int o = 1; o < 16; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
-    words[64 * block + lane] = q + 128 >> 8, words[64 * block + 32 + lane] = q;
-    if (lane % 16 == 0) halves[2 * block + lane / 16] = sum;
-    if (lane == 0) unit[block] = most * (1 / CODE_RANGE);
-  }
-}
-
-// Codes have a unit per block, so the factor of an RMS norm can be multiplied in later:
-// then nobody waits for it.
-__device__ __forceinline__ bool factor_later(const One &p) { return p.norm == 1 && !p.nb; }
-
-// x + add, normed where there is a norm, as codes. Gains lie in shared memory where
-// there was room for them: they came by the asynchronous copies before the last PENDING.
-// Where the factor comes later, squares gets each warp's sum of squares.
-template <int PENDING> __device__ __forceinline__ void row_codes(STAMP, const One &p, const float *gains, const RowCodes &x, float *squares) {
-  constexpr int THREADS = 32 * CODE_WARPS, PER = 2048 / THREADS;
-  if (p.codes & READ_CODES) { // of whole parts: they lie as in shared memory
-    if (p.early) grid_wait();
-#pragma unroll 1
-    for (int i = 16 * threadIdx.x; i < codes_bytes(p.k); i += 16 * THREADS)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(smem_at(x.words) + i), "l"((const u8 *)p.x + i) : "memory");
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    return;
-  }
-#pragma unroll 1
-  for (int first = 0; first < p.k; first += 8192) {
-    float4 v[PER];
-    if (p.early && first == 0) grid_wait();
-    row_of<THREADS, 2, true>(v, p, first);
-    float rstd = 1;
-    if (factor_later(p)) {
-      float sq = 0;
-#pragma unroll
-      for (int e = 0; e < PER; e++) {
-        int i = four_at<THREADS, true>(threadIdx.x, e);
-        if (i >= p.k) break;
-        if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
-        sq += v[e].x * v[e].x + v[e].y * v[e].y + v[e].z * v[e].z + v[e].w * v[e].w;
-      }
-      sq = warp_sum(sq);
-      if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = sq;
-    } else if (p.norm) rstd = centred<THREADS, true>(v, p);
-    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); // a thread reads what it copied
-#pragma unroll
-    for (int e = 0; e < PER; e += 2) {
-      int i = first + four_at<THREADS, true>(threadIdx.x, e);
-      if (i - (int)threadIdx.x % 32 * 8 >= p.k) break; // for the whole warp
-      if (p.norm && i < p.k) {
-        const float4 *gain = (const float4 *)((gains ? gains : p.nw) + i);
-        v[e] = scaled(p, i, v[e], gain[0], rstd), v[e + 1] = scaled(p, i + 4, v[e + 1], gain[1], rstd);
-      }
-      put_codes(x, p.k, i, v[e], v[e + 1]);
-    }
-  }
-}
 
 // The part of x that a lane multiplies: its words of the second operand, and what the
 // block needs whose sums it gets.
@@ -151,45 +46,45 @@ template <int TYPE> struct LanePart {
   int sum[S::SETS];
   u32 live; // bits: the set's block of the lane is within k
 
-  __device__ __forceinline__ void take(const RowCodes &x, int part, int blocks, float factor) {
+  __device__ __forceinline__ void take(const RowCodes &x, int part, int blocks) {
     int lane = threadIdx.x % 32, t = lane % 4;
     live = 0;
 #pragma unroll
     for (int s = 0; s < S::SETS; s++) {
-      int set = part * S::SETS + s;
+      int set = part * S::SETS + s, block = S::SHORT ? 8 * part + S::block(s, t) : 4 * set + t; // whose sums the lane gets
       if (TYPE == Q6_K) {
-        word[s][0] = x.words[(2 * set + lane / 16) * 16 + lane / 4 % 2 * 8 + lane / 8 % 2 * 4 + t];
-        unit[s] = factor * x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
+        word[s][0] = x.words[(2 * set + lane / 16) * 16 + lane / 4 % 2 * 8 + 2 * t + lane / 8 % 2];
+        unit[s] = x.unit[2 * set + t / 2], sum[s] = x.sum[4 * set + t];
         live |= 1u << s;
         continue;
       }
       if constexpr (S::SHORT) {
-        // Columns of block t, in the lanes that hold it; 0 in others.
-        const uint4 *w = (const uint4 *)(x.words + (4 * set + t) * 16 + lane / 4 % 2 * 8);
-        uint4 lower = {0, 0, 0, 0}, upper = lower;
-        if (lane / 8 == t) lower = w[0], upper = w[1];
-        word[s][0] = lower.x, word[s][1] = lower.y, word[s][2] = lower.z, word[s][3] = lower.w;
-        word[s][4] = upper.x, word[s][5] = upper.y, word[s][6] = upper.z, word[s][7] = upper.w;
+        // Columns of the lane's block, in the lanes that hold it; 0 in others.
+        const uint4 *w = (const uint4 *)(x.words + block * 16 + lane / 4 % 2 * 8);
+        uint4 a = {0, 0, 0, 0}, b = a;
+        if (lane / 8 == t) a = w[0], b = w[1];
+        word[s][0] = a.x, word[s][1] = a.y, word[s][2] = a.z, word[s][3] = a.w;
+        word[s][4] = b.x, word[s][5] = b.y, word[s][6] = b.z, word[s][7] = b.w;
       } else {
-        const u32 *w = x.words + (4 * set + lane / 8) * 16 + lane / 4 % 2 * 8 + t;
-        word[s][0] = w[0], word[s][WORDS - 1] = w[4];
+        uint2 w = *(const uint2 *)(x.words + (4 * set + lane / 8) * 16 + lane / 4 % 2 * 8 + 2 * t);
+        word[s][0] = w.x, word[s][WORDS - 1] = w.y;
       }
-      int2 u = ((const int2 *)x.sum)[4 * set + t];
-      unit[s] = factor * x.unit[4 * set + t], sum[s] = u.x + u.y;
-      live |= (u32)(4 * set + t < blocks) << s;
+      int2 u = ((const int2 *)x.sum)[block];
+      unit[s] = x.unit[block], sum[s] = u.x + u.y;
+      live |= (u32)(block < blocks) << s;
     }
   }
 
   // The second operand of product m of set s.
   __device__ __forceinline__ uint2 columns(int s, int m) const {
     int mine = threadIdx.x % 32 / 8;
-    if constexpr (S::SHORT) return {word[s][m], word[s][4 + m]};
+    if constexpr (S::SHORT) return {word[s][2 * m], word[s][2 * m + 1]};
     if (TYPE == Q6_K) return {mine == 2 * m ? word[s][0] : 0, mine == 2 * m + 1 ? word[s][0] : 0};
     return {mine == m ? word[s][0] : 0, mine == m ? word[s][WORDS - 1] : 0};
   }
 };
 
-extern __shared__ __align__(16) u8 code_ring[]; // [STAGES][CODE_WARPS][16][PITCH], x, addresses [tiles][8][2], sums [rows][split]
+extern __shared__ __align__(16) u8 code_ring[]; // [stages][rows of a round][pitch], x, where rows begin [stages][rows], ends [pairs], sums [split][16 * tiles]
 
 __device__ __forceinline__ u32 ring_word(u32 at) { return *(const u32 *)(code_ring + at); }
 __device__ __forceinline__ float ring_half(u32 at) { return half_to_float(*(const u16 *)(code_ring + at)); }
@@ -225,21 +120,32 @@ template <int TYPE> struct CodeRow {
   }
 };
 
-// A short block in the ring that begins at an even byte: its codes by products, values
-// 4m on and 16+4m on, and its scale, with a minimum above it where the type has one.
-template <int TYPE> __device__ __forceinline__ u32 short_block(u32 at, u32 (&codes)[4][4], int row) {
+// Short blocks of a lane, as they lie in the ring from a multiple of 4 bytes on.
+template <int TYPE> struct ShortBlocks {
   using S = CodeTile<TYPE>;
-  u32 w[S::WORDS], from = at & ~3u, pick = at & 2 ? 0x7654 : 0x5432;
+  u32 w[S::RAW];
+
+  __device__ __forceinline__ void read(u32 at) {
+    int t = threadIdx.x % 4;
 #pragma unroll
-  for (int i = 0; i < S::WORDS; i++) w[i] = ring_word(from + 4 * i);
-#pragma unroll
-  for (int m = 0; m < 4; m++) {
-    auto word = [&](int i) { return TYPE == Q4_1 ? w[i + 1] : __byte_perm(w[i], w[i + 1], pick); };
-    if (TYPE == Q8_0) codes[m][row] = word(m), codes[m][2 + row] = word((4 + m) % (S::WORDS - 1));
-    else codes[m][row] = word(m) & 0x0f0f0f0fu, codes[m][2 + row] = word(m) >> 4 & 0x0f0f0f0fu;
+    for (int i = 0; i < S::RAW; i++) w[i] = ring_word(at + (S::NEIGHBOURS ? 4 * S::RAW * t + 4 * i : 20 * t + i / 5 * 80 + i % 5 * 4));
   }
-  return TYPE == Q4_1 ? w[0] : at & 2 ? w[0] >> 16 : w[0];
-}
+  // The codes of set s by products, values 4m on and 16+4m on, and the scale, with a
+  // minimum above it where the type has one.
+  __device__ __forceinline__ u32 codes(int s, u32 (&to)[4][4], int row) const {
+    constexpr int HALF = S::RAW / 2; // word in which the second of two neighbours begins
+    auto word = [&](int i) {
+      if (!S::NEIGHBOURS) return w[(5 * s + 1 + i) % S::RAW];
+      return s ? w[HALF + 1 + i] : __byte_perm(w[i], w[i + 1], 0x5432);
+    };
+#pragma unroll
+    for (int m = 0; m < 4; m++) {
+      if (TYPE == Q8_0) to[m][row] = word(m), to[m][2 + row] = word((4 + m) % (2 * 4));
+      else to[m][row] = word(m) & 0x0f0f0f0fu, to[m][2 + row] = word(m) >> 4 & 0x0f0f0f0fu;
+    }
+    return !S::NEIGHBOURS ? w[5 * s % S::RAW] : s ? w[HALF] >> 16 : w[0];
+  }
+};
 
 // What a lane's block in set s adds to the row from the sums of both planes: a short
 // block with this scale, or a long one of the row whose part begins there.
@@ -271,77 +177,94 @@ template <int TYPE> __device__ __forceinline__ void multiply_codes(int (&sum)[4]
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
+// CodeShare is what a block of the grid takes: pairs from first on, in rounds.
+struct CodeShare {
+  int first, mine, tiles, parts, chunks, rounds; // chunks: rounds per tile
+
+  __device__ __forceinline__ CodeShare(const One &p, int values) {
+    first = blockIdx.x * p.quota + min((int)blockIdx.x, p.rest), mine = p.quota + ((int)blockIdx.x < p.rest), tiles = (mine + 7) / 8;
+    parts = (p.k + values - 1) / values, chunks = (parts + p.split - 1) * p.inverse >> 16;
+    rounds = (tiles + p.groups - 1) / p.groups * chunks;
+  }
+};
+
+// CodeBars are a block's barriers: rounds of the ring are there, and may be written over.
+struct CodeBars {
+  u64 full[CODE_STAGES], empty[CODE_STAGES];
+};
+
+// What the last warp of a block does: it copies rounds into the ring, and finds out where
+// results go. begins has by how many bytes a row lies behind a multiple of 16.
+template <int TYPE> __device__ __forceinline__ void copy_codes(const One &p, const CodeShare &c, CodeBars &bars, u32 *begins, End *ends) {
+  using S = CodeTile<TYPE>;
+  int lane = threadIdx.x % 32, rows = 16 * p.groups, length = (int)row_bytes(TYPE, p.k), tile = 0, chunk = 0, stage = 0, phase = 1;
+  auto fetch = [&](int round) {
+    if (round >= p.stages) bar_wait(smem_at(bars.empty + stage), phase);
+    int offset = chunk * p.split * S::SIZE, bytes = min(p.split * S::SIZE, length - offset);
+#pragma unroll 1
+    for (int j = lane; j < (rows + 31 & ~31); j += 32) {
+      int i = 8 * (tile + j / 16) + j % 8, n = 0;
+      u64 at = 0;
+      if (j < rows && i < c.mine) {
+        Pair a = pair_at<TYPE>(p, c.first + i);
+        at = (u64)(j & 8 ? a.w[1] : a.w[0]) + offset;
+        n = (int)(at & 15) + bytes + 15 & ~15;
+      }
+      if (j < rows) begins[stage * rows + j] = (u32)at & 15;
+      copy_lanes(smem_at(code_ring) + (stage * rows + j) * p.pitch, at & ~15ull, n, smem_at(bars.full + stage));
+    }
+    if (++chunk == c.chunks) chunk = 0, tile += p.groups;
+    if (++stage == p.stages) stage = 0, phase ^= 1;
+  };
+  int round = 0;
+#pragma unroll 1
+  while (round < min(p.stages, c.rounds)) fetch(round++);
+#pragma unroll 1
+  for (int i = lane; i < c.mine; i += 32) ends[i] = end_of(p, pair_at<TYPE>(p, c.first + i), 0);
+#pragma unroll 1
+  while (round < c.rounds) fetch(round++);
+}
+
 template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &p) {
   using S = CodeTile<TYPE>;
-  constexpr int THREADS = 32 * CODE_WARPS;
+  __shared__ CodeBars bars;
+  __shared__ float squares[CODE_WARPS];
   grid_next();
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp * p.inverse >> 16, share = warp - group * p.split;
-  int first = blockIdx.x * p.quota + min((int)blockIdx.x, p.rest), mine = p.quota + ((int)blockIdx.x < p.rest), tiles = (mine + 7) / 8; // pairs of this block
-  int parts = (p.k + S::VALUES - 1) / S::VALUES, blocks = p.k / 32, room = parts * (S::VALUES / 32), length = (int)row_bytes(TYPE, p.k);
-  u8 *behind = code_ring + S::STAGES * S::STAGE;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp * p.inverse >> 16, share = warp - group * p.split, rows = 16 * p.groups;
+  const CodeShare c(p, S::VALUES);
+  int blocks = p.k / 32, room = c.parts * (S::VALUES / 32);
+  u8 *behind = code_ring + p.stages * rows * p.pitch;
   const RowCodes x = {(u32 *)behind, (float *)(behind + 64 * room), (int *)(behind + 68 * room)};
-  ulonglong2 *rows = (ulonglong2 *)(behind + 76 * room);
-  float *sums = (float *)(rows + 8 * tiles);
-  u32 stages = warp * 16 * S::PITCH;
-
-  Pair end;
-  float sn = 0, cs = 1;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < 8 * tiles; i += THREADS) {
-    ulonglong2 at = {0, 0};
-    if (i < mine) {
-      Pair a = pair_at<TYPE>(p, first + i);
-      at = {(u64)a.w[0], (u64)a.w[1]};
-      if (i < THREADS) end = a;
-    }
-    rows[i] = at;
-  }
+  u32 *begins = (u32 *)(behind + 76 * room);
+  End *ends = (End *)(begins + p.stages * rows);
+  float *sums = (float *)(ends + c.mine);
+  if (threadIdx.x < CODE_STAGES) bar_init(smem_at(bars.full + threadIdx.x), rows + 31 & ~31), bar_init(smem_at(bars.empty + threadIdx.x), p.groups * p.split);
+  bars_ready();
   __syncthreads();
-  int tile = group < p.groups ? group : tiles, part = share, to = 0; // what is asked for next
-  auto fetch = [&]() {
-    if (tile < tiles) {
-      int offset = part * S::SIZE, bytes = min(S::SIZE, length - offset), chunk = lane % S::LANES * 16;
-      u32 stage = smem_at(code_ring) + stages + to * S::STAGE + lane / S::LANES * S::PITCH + chunk;
-#pragma unroll
-      for (int j = 0; j < 8; j += S::ROWS) {
-        ulonglong2 row = rows[8 * tile + j + lane / S::LANES];
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-          u64 at = (r ? row.y : row.x) + offset;
-          if (lane % S::LANES < S::CHUNKS && row.x && chunk < (int)(at & 15) + bytes)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + (8 * r + j) * S::PITCH), "l"((at & ~15ull) + chunk) : "memory");
-        }
-      }
-      if ((part += p.split) >= parts) part = share, tile += p.groups;
-    }
-    to = to + 1 == S::STAGES ? 0 : to + 1;
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
   if (!p.early) grid_wait();
-  // The last stage is asked for when gains were read.
-  float *gains = p.norm && 4 * p.k <= S::STAGE ? (float *)(code_ring + (S::STAGES - 1) * S::STAGE) : 0;
-#pragma unroll 1
-  for (int i = 8 * threadIdx.x; gains && i < p.k; i += 8 * THREADS) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;\ncp.async.ca.shared.global [%0+16], [%1+16], 16;" ::"r"(smem_at(gains + i)), "l"(p.nw + i) : "memory");
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#pragma unroll 1
-  for (int s = 0; s + 1 < S::STAGES; s++) fetch();
-  if (threadIdx.x < mine && end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
+  if (warp == CODE_WARPS) {
+    copy_codes<TYPE>(p, c, bars, begins, ends);
+    asm volatile("bar.arrive 2, 288;" ::: "memory");
+    return;
+  }
 
-  u32 codes[S::SETS][S::PRODUCTS][4], scales[S::SETS][2], upper, lower; // of a tile, and where its rows are
-  int stage = 0, at = group < p.groups ? group : tiles, now = share;
+  u32 codes[S::SETS][S::PRODUCTS][4], scales[S::SETS][2], upper = 0, lower = 0; // of a tile, and where its rows are
+  ShortBlocks<TYPE> raw[2];
+  int stage = 0, phase = 0, at = group < p.groups ? group : c.tiles, now = share, round = 0;
+  // The rows of a round as they lie, and what products take of them. A warp without a part
+  // of k waits too: otherwise it could free a place twice before others have freed it.
+  auto read = [&]() {
+    bar_wait(smem_at(bars.full + stage), phase);
+    if (now >= c.parts) return;
+    int row = stage * rows + 16 * group + lane / 4;
+    upper = row * p.pitch + share * S::SIZE + begins[row], lower = (row + 8) * p.pitch + share * S::SIZE + begins[row + 8];
+    if constexpr (S::SHORT) raw[0].read(upper), raw[1].read(lower);
+  };
   auto unpack = [&]() {
-    __syncwarp(); // all lanes' copies are there
-    if (at >= tiles) return;
-    ulonglong2 from = rows[8 * at + lane / 4];
-    u32 place = stages + stage * S::STAGE + lane / 4 * S::PITCH;
-    upper = place + ((u32)from.x + now * S::SIZE & 15), lower = place + 8 * S::PITCH + ((u32)from.y + now * S::SIZE & 15);
+    if (now >= c.parts) return;
     if constexpr (S::SHORT) {
 #pragma unroll
-      for (int s = 0; s < S::SETS; s++) {
-        u32 block = (4 * s + lane % 4) * S::BLOCK;
-        scales[s][0] = short_block<TYPE>(upper + block, codes[s], 0), scales[s][1] = short_block<TYPE>(lower + block, codes[s], 1);
-      }
-      return;
+      for (int s = 0; s < S::SETS; s++) scales[s][0] = raw[0].codes(s, codes[s], 0), scales[s][1] = raw[1].codes(s, codes[s], 1);
     } else {
       CodeRow<TYPE> first(upper), second(lower);
 #pragma unroll
@@ -350,56 +273,83 @@ template <int TYPE> __device__ __forceinline__ void one_codes(STAMP, const One &
         for (int m = 0; m < S::PRODUCTS; m++) first.codes(s, m, codes[s][m][0], codes[s][m][2]), second.codes(s, m, codes[s][m][1], codes[s][m][3]);
     }
   };
-  asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
-  unpack(); // while the kernels before this one run
-  __shared__ float squares[CODE_WARPS];
-  row_codes<S::STAGES - 2>(stamp_, p, gains, x, squares);
-  __syncthreads();
-  fetch();
-  float factor = 1;
-  if (factor_later(p)) {
-    float sq = 0;
-#pragma unroll
-    for (int w = 0; w < CODE_WARPS; w++) sq += squares[w];
-    factor = 1 / sqrtf(sq / p.k + p.eps);
-  }
+  // The place of a round is free when all warps have read it.
+  auto free = [&](int round, int stage) {
+    if (round + p.stages >= c.rounds) return;
+    __syncwarp();
+    if (lane == 0) bar_arrive(smem_at(bars.empty + stage));
+  };
+  if (at < c.tiles) read(), unpack(); // while the kernels before this one run
 
+  if (p.codes & READ_CODES) {
+    if (p.early) grid_wait();
+    read_codes(p, x, share, c.parts);
+  } else {
+    if (p.k <= 4 * CODE_THREADS) row_codes<1>(stamp_, p, x, squares);
+    else row_codes<2>(stamp_, p, x, squares);
+    codes_sync();
+  }
   LanePart<TYPE> mult;
-  mult.take(x, share, blocks, factor);
+  mult.take(x, min(share, c.parts - 1), blocks);
   float acc[2] = {0, 0};
+  int chunk = 0;
 #pragma unroll 1
-  while (at < tiles) {
-    if (parts > p.split) mult.take(x, now, blocks, factor);
+  while (at < c.tiles) {
+    int done = at, was = stage;
+    bool live = now < c.parts, whole = ++chunk == c.chunks;
+    now += p.split;
+    if (whole) chunk = 0, now = share, at += p.groups;
+    if (++stage == p.stages) stage = 0, phase ^= 1;
+    if (live) {
+      int sum[S::SETS][4];
 #pragma unroll
-    for (int s = 0; s < S::SETS; s++) {
-      int sum[4] = {0, 0, 0, 0};
+      for (int m = 0; m < S::PRODUCTS; m++)
 #pragma unroll
-      for (int m = 0; m < S::PRODUCTS; m++) multiply_codes<TYPE>(sum, codes[s][m], mult.columns(s, m));
-      float u = scaled_sums<TYPE>(scales[s][0], upper, s, sum[0], sum[1], mult.unit[s], mult.sum[s]), v = scaled_sums<TYPE>(scales[s][1], lower, s, sum[2], sum[3], mult.unit[s], mult.sum[s]);
-      if (mult.live >> s & 1) acc[0] += u, acc[1] += v;
+        for (int s = 0; s < S::SETS; s++) {
+          if (m == 0) sum[s][0] = sum[s][1] = sum[s][2] = sum[s][3] = 0;
+          multiply_codes<TYPE>(sum[s], codes[s][m], mult.columns(s, m));
+        }
+#pragma unroll
+      for (int s = 0; s < S::SETS; s++) {
+        float u = scaled_sums<TYPE>(scales[s][0], upper, s, sum[s][0], sum[s][1], mult.unit[s], mult.sum[s]), v = scaled_sums<TYPE>(scales[s][1], lower, s, sum[s][2], sum[s][3], mult.unit[s], mult.sum[s]);
+        if (mult.live >> s & 1) acc[0] += u, acc[1] += v;
+      }
     }
-    int done = at;
-    stage = stage + 1 == S::STAGES ? 0 : stage + 1;
-    bool whole = (now += p.split) >= parts;
-    if (whole) now = share, at += p.groups;
-    __syncwarp(); // all lanes have read the rows whose place is asked for next
-    fetch();
-    asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 1) : "memory");
-    unpack();
+    free(round++, was);
+    if (at < c.tiles) {
+      read(), unpack();
+      if (c.chunks > 1 && now < c.parts) mult.take(x, now, blocks);
+    }
     if (!whole) continue;
     // Both sums at once: neighbours exchange what the other adds up.
     float sum = (lane & 1 ? acc[1] : acc[0]) + __shfl_xor_sync(~0u, lane & 1 ? acc[0] : acc[1], 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    if (lane % 4 < 2 && 8 * done + lane / 4 < mine) sums[(2 * (8 * done + lane / 4) + lane % 2) * p.split + share] = sum;
+    if (lane % 4 < 2) sums[16 * c.tiles * share + 2 * (8 * done + lane / 4) + lane % 2] = sum;
     acc[0] = acc[1] = 0;
   }
-  __syncthreads();
-  if (p.codes & WRITE_CODES) end_codes(p, first, mine, sums);
-  else end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
+  asm volatile("bar.sync 2, 288;" ::: "memory"); // all have their sums, and ends are there
+  if (threadIdx.x >= c.mine) return;
+  const End end = ends[threadIdx.x];
+  float2 s = {0, 0};
+  float factor = 1;
+#pragma unroll
+  for (int w = 0; w < CODE_WARPS; w++)
+    if (w < p.split) {
+      float2 part = *(const float2 *)(sums + 16 * c.tiles * w + 2 * threadIdx.x);
+      s.x += part.x, s.y += part.y;
+    }
+  if (factor_later(p)) {
+    float all = 0;
+#pragma unroll
+    for (int w = 0; w < CODE_WARPS; w++) all += squares[w];
+    factor = rsqrtf(all / p.k + p.eps);
+  }
+  if (p.codes & WRITE_CODES) end_codes(p, c.first + threadIdx.x, gated(p, end, factor * s.x, factor * s.y));
+  else end_sums(p, end, factor * s.x, factor * s.y);
 }
 
 #define ONE_CODES(name, TYPE) \
-  KERNEL __launch_bounds__(256, 2) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
+  KERNEL __launch_bounds__(288, 2) k_codes_##name(STAMP, const __grid_constant__ One p) { one_codes<TYPE>(stamp_, p); }
 ONE_CODES(q8_0, Q8_0)
 ONE_CODES(q4_0, Q4_0)
 ONE_CODES(q4_1, Q4_1)

@@ -177,7 +177,7 @@ KERNEL __launch_bounds__(256, 2) k_attention_heads(STAMP, const int *bind, Dim r
   if (i >= q0 && i < q1) visible(a, i - q0, q1 - q0, lo, hi);
 #pragma unroll
   for (int e = 0; e < 3; e++) angles(r, freqs, pos[e], sn[e], cs[e]);
-  u64 clock = grid_wait_clock();
+  u32 clock = grid_wait_clock();
 #pragma unroll
   for (int e = 0; e < 3; e++) {
     x[e] = pairs_of<4>(e ? k : q, e ? (t[e] * a.kv_heads + kv) * d : (t[e] * a.heads + h) * d, at, half);

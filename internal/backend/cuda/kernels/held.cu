@@ -1,4 +1,4 @@
-// Few rows, as few16 in one.cu, with matrices in bf16 and a small k: a thread requests
+// Few rows, as few16 in few.cu, with matrices in bf16 and a small k: a thread requests
 // all that it multiplies of x at once, so it waits for the cache once. Two blocks fit on
 // a multiprocessor, which has 80 registers per thread for them.
 #define HELD_WARPS 12 // at most
@@ -39,7 +39,7 @@ template <int TILES, int ROUNDS> __device__ __forceinline__ void held16(STAMP, c
   const float4 *x[2];
 #pragma unroll
   for (int e = 0; e < 2; e++) x[e] = (const float4 *)(p.x + (u64)max(min(lane / 4 + 8 * e, m - 1), 0) * p.k);
-  u64 clock = grid_wait_clock();
+  u32 clock = grid_wait_clock();
   float4 v[ROUNDS][2][2];
 #pragma unroll
   for (int u = 0; u < ROUNDS; u++) {

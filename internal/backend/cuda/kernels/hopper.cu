@@ -1,5 +1,5 @@
-// What products on compute capability 9.0 share: tensor maps, barriers of the copy
-// engine, and products of matrices in shared memory by a warpgroup.
+// What products on compute capability 9.0 share: tensor maps, and products of matrices
+// in shared memory by a warpgroup.
 
 // Map is a tensor map of the driver.
 struct __align__(64) Map {
@@ -88,14 +88,6 @@ template <int TA = 0, int TB = 0> __device__ __forceinline__ void wgmma(float (&
                : "l"(a), "l"(b), "n"(TA), "n"(TB));
 }
 
-__device__ __forceinline__ void bar_init(u32 bar, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(n)); }
-__device__ __forceinline__ void bar_expect(u32 bar, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void bar_arrive(u32 bar) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory"); }
-__device__ __forceinline__ void bar_wait(u32 bar, int phase) {
-  u32 done;
-  do asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n" : "=r"(done) : "r"(bar), "r"(phase) : "memory");
-  while (!done);
-}
 // A box of rows x 64 values into shared memory, in lines of 128 swizzled bytes.
 __device__ __forceinline__ void load_box(u32 to, const Map *map, u32 bar, int col, int row) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(col), "r"(row) : "memory");

@@ -24,6 +24,7 @@ struct One {
   // Of streamed weights: groups of warps that share, warp * inverse >> 16 is warp /
   // split, and pairs of a block, of which the first rest blocks take one more.
   int groups, inverse, quota, rest;
+  int stages, pitch; // of the ring of codes.cu: rounds, and bytes from row to row
   int codes; // bits: READ_CODES: x is a row of codes, WRITE_CODES: y is (codes.cu)
 };
 enum { READ_CODES = 1, WRITE_CODES = 2 };
@@ -128,74 +129,66 @@ template <int TYPE> __device__ __forceinline__ Pair pair_at(const One &p, int i)
 
 __device__ __noinline__ float act_one(int kind, float x) { return act(kind, x); }
 
-// A gated result of a row of x, from the sums of the gate and of what it gates.
-__device__ __forceinline__ float gated(const One &p, int r, float u, float v) {
-  if (p.bias[0]) u += p.bias[0][r];
-  if (p.bias[1]) v += p.bias[1][r];
-  return act_one(p.act, u) * v;
+// End is what becomes of the two sums of a pair in a row of x: all of it that can be
+// known before they are.
+struct End {
+  float *y;  // where the first result goes, or 0
+  u8 *cache; // the same in the cache, or 0
+  int apart; // values from the first result to the second; 0: there is only one
+  bool live, turns;
+  float bias[2], sn, cs;
+};
+
+__device__ __forceinline__ End end_of(const One &p, const Pair &a, int row) {
+  End e = {0, 0, p.glu ? 0 : a.r[1] - a.r[0], a.live, a.turn >= 0, {0, 0}, 0, 1};
+  int n = p.n[a.part];
+  if (const float *bias = p.bias[a.part]) e.bias[0] = bias[a.r[0]];
+  if (const float *bias = p.bias[p.glu ? 1 : a.part]) e.bias[1] = bias[a.r[1]];
+  if (float *y = p.y[a.part]) e.y = y + (u64)row * n + a.r[0];
+  if (u8 *cache = p.cache[a.part]) e.cache = cache + ((u64)p.slots[row] * n + a.r[0]) * (p.kv == F32 ? 4 : 2);
+  if (e.turns) angle(p.turn[a.part], row, a.turn, e.sn, e.cs);
+  return e;
 }
 
-// What becomes of two sums of a row of x, by one thread; sn and cs are of the angle by
-// which they rotate.
-__device__ __forceinline__ void end_pair(const One &p, const Pair &a, int row, float u, float v, float sn, float cs) {
-  int r0 = a.r[0], r1 = a.r[1], n = p.n[a.part];
-  u64 to = (u64)row * n;
+// The gated result of a pair.
+__device__ __forceinline__ float gated(const One &p, const End &e, float u, float v) {
+  u += e.bias[0], v += e.bias[1];
+  return (p.act == SILU ? __fdividef(u, 1 + __expf(-u)) : act_one(p.act, u)) * v;
+}
+
+__device__ __forceinline__ void end_sums(const One &p, const End &e, float u, float v) {
   if (p.glu) {
-    p.y[0][to + r0] = gated(p, r0, u, v);
+    *e.y = gated(p, e, u, v);
     return;
   }
-  if (const float *bias = p.bias[a.part]) u += bias[r0], v += bias[r1];
+  u += e.bias[0], v += e.bias[1];
   if (p.act >= 0) u = act_one(p.act, u), v = act_one(p.act, v);
-  if (a.turn >= 0) {
+  if (e.turns) {
     float x = u;
-    u = x * cs - v * sn, v = v * cs + x * sn;
+    u = x * e.cs - v * e.sn, v = v * e.cs + x * e.sn;
   }
-  if (r0 == r1) v = u;
-  if (p.y[a.part]) p.y[a.part][to + r0] = u, p.y[a.part][to + r1] = v;
-  if (u8 *cache = p.cache[a.part]) {
-    to = (u64)p.slots[row] * n;
-    if (p.kv == F32) ((float *)cache)[to + r0] = u, ((float *)cache)[to + r1] = v;
-    else ((u16 *)cache)[to + r0] = float_to_half(u), ((u16 *)cache)[to + r1] = float_to_half(v);
-  }
+  if (e.apart == 0) v = u;
+  if (e.y) e.y[0] = u, e.y[e.apart] = v;
+  if (!e.cache) return;
+  if (p.kv == F32) ((float *)e.cache)[0] = u, ((float *)e.cache)[e.apart] = v;
+  else ((u16 *)e.cache)[0] = float_to_half(u), ((u16 *)e.cache)[e.apart] = float_to_half(v);
 }
 
-// The sums of pair i, which lie there by the parts of k.
-__device__ __forceinline__ float2 sums_of(const One &p, const float *sums, int i) {
-  const float *from = sums + 2 * i * p.split;
-  float u = 0, v = 0;
-  for (int s = 0; s < p.split; s++) u += from[s], v += from[p.split + s];
-  return {u, v};
-}
+// Where four e of a thread begins.
+template <int THREADS> __device__ __forceinline__ int four_at(int thread, int e) { return 4 * (thread + THREADS * e); }
 
-// The ends of a block's pairs. Thread i has what pair i needs.
-template <int TYPE, int THREADS> __device__ __forceinline__ void end_pairs(const One &p, int first, int mine, Pair end, const float *sums, float sn, float cs) {
-#pragma unroll 1
-  for (int i = threadIdx.x; i < mine; i += THREADS) {
-    if (i >= THREADS) {
-      end = pair_at<TYPE>(p, first + i);
-      if (end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
-    }
-    float2 s = sums_of(p, sums, i);
-    end_pair(p, end, 0, s.x, s.y, sn, cs);
-  }
-}
-
-// Where four e of a thread begins: fours lie 4 * THREADS apart, or pairs of neighbours
-// do.
-template <int THREADS, bool PAIRS> __device__ __forceinline__ int four_at(int thread, int e) { return PAIRS ? 8 * (thread + THREADS * (e / 2)) + 4 * (e % 2) : 4 * (thread + THREADS * e); }
-
-// Values first to first + 8192 of x + add, of which a thread takes PER fours; 0 behind
-// the last. The loads of BATCH fours are under way together.
-template <int THREADS, int BATCH, bool PAIRS, int PER> __device__ __forceinline__ void row_of(float4 (&v)[PER], const One &p, int first) {
+// Values of x + add from first on, of which a thread takes PER fours; 0 behind the last.
+// The loads of BATCH fours are under way together.
+template <int THREADS, int BATCH, int PER> __device__ __forceinline__ void row_of(float4 (&v)[PER], const One &p, int first) {
 #pragma unroll
   for (int e = 0; e < PER; e++) v[e] = {0, 0, 0, 0};
 #pragma unroll
   for (int e = 0; e < PER; e += BATCH) {
-    if (first + four_at<THREADS, PAIRS>(0, e) >= p.k) break; // for all threads
+    if (first + four_at<THREADS>(0, e) >= p.k) break; // for all threads
     float4 u[BATCH];
 #pragma unroll
     for (int h = 0; h < BATCH; h++) {
-      int i = first + four_at<THREADS, PAIRS>(threadIdx.x, e + h);
+      int i = first + four_at<THREADS>(threadIdx.x, e + h);
       u[h] = {0, 0, 0, 0};
       if (i >= p.k) continue;
       v[e + h] = *(const float4 *)(p.x + i);
@@ -209,7 +202,7 @@ template <int THREADS, int BATCH, bool PAIRS, int PER> __device__ __forceinline_
 
 // Subtracts the mean of a whole row where the norm does, and gives the factor of the
 // norm. The first block writes the row to sum before.
-template <int THREADS, bool PAIRS, int PER> __device__ __forceinline__ float centred(float4 (&v)[PER], const One &p) {
+template <int THREADS, int PER> __device__ __forceinline__ float centred(float4 (&v)[PER], const One &p) {
   float mean = 0, sq = 0;
   if (p.norm == 2) {
 #pragma unroll
@@ -218,7 +211,7 @@ template <int THREADS, bool PAIRS, int PER> __device__ __forceinline__ float cen
   }
 #pragma unroll
   for (int e = 0; e < PER; e++) {
-    int i = four_at<THREADS, PAIRS>(threadIdx.x, e);
+    int i = four_at<THREADS>(threadIdx.x, e);
     if (i >= p.k) break;
     if (p.sum && blockIdx.x == 0) *(float4 *)(p.sum + i) = v[e];
     v[e].x -= mean, v[e].y -= mean, v[e].z -= mean, v[e].w -= mean;
@@ -249,8 +242,8 @@ template <int THREADS, class PUT> __device__ __forceinline__ void normed(STAMP, 
       gain[e] = p.norm && i < p.k ? *(const float4 *)(p.nw + i) : float4{0, 0, 0, 0};
     }
     if (p.early && first == 0) grid_wait();
-    row_of<THREADS, 1, false>(v, p, first);
-    float rstd = p.norm ? centred<THREADS, false>(v, p) : 1;
+    row_of<THREADS, 1>(v, p, first);
+    float rstd = p.norm ? centred<THREADS>(v, p) : 1;
 #pragma unroll
     for (int e = 0; e < PER; e++) {
       int i = first + 4 * (threadIdx.x + THREADS * e);
@@ -267,8 +260,8 @@ __device__ __forceinline__ void own_norm(STAMP, const One &p, float *xs) {
   for (int i = 4 * threadIdx.x; i < p.k; i += 1024) asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(smem_at(xs + i)), "l"(p.nw + i) : "memory");
   if (p.early) grid_wait();
   float4 v[8];
-  row_of<256, 2, false>(v, p, 0);
-  float rstd = centred<256, false>(v, p);
+  row_of<256, 2>(v, p, 0);
+  float rstd = centred<256>(v, p);
   asm volatile("cp.async.wait_all;" ::: "memory"); // a thread reads what it copied
 #pragma unroll
   for (int e = 0; e < 8; e++) {
@@ -375,9 +368,7 @@ template <int TYPE> __device__ __forceinline__ void one(STAMP, const One &p) {
         for (int s = 1; s < p.split; s++) acc[0] += sums[warp + s][0], acc[1] += sums[warp + s][1];
     }
     if (lane == 0 && share == 0 && a.live) {
-      float sn = 0, cs = 1;
-      if (a.turn >= 0) angle(p.turn[a.part], 0, a.turn, sn, cs);
-      end_pair(p, a, 0, acc[0], acc[1], sn, cs);
+      end_sums(p, end_of(p, a, 0), acc[0], acc[1]);
     }
   }
 }

@@ -157,7 +157,8 @@ KERNEL __launch_bounds__(512) k_norm_row(STAMP, const int *bind, Dim rows, int c
   if (early) gains();
   bool there = first < (u64)size(rows, bind) * cols;
   __syncthreads();
-  u64 clock = grid_wait_clock(), o = first + i;
+  u32 clock = grid_wait_clock();
+  u64 o = first + i;
   float4 v = {}, u = {};
   if (live && there) {
     v = four_of(x.p, x.half, o);

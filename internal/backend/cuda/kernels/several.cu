@@ -84,9 +84,8 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
     for (int i = threadIdx.x; i < 64 * parts; i += THREADS) gains[i] = from * 64 + i < p.k ? p.nw[from * 64 + i] + p.offset : 0;
   // What the thread ends first.
   int each = 8 * m, i0 = rank * THREADS + threadIdx.x;
-  Pair end = pair_at<BF16>(p, 8 * first + (m ? i0 / each * 8 : 0) + i0 % 8);
-  float sn = 0, cs = 1;
-  if (m && i0 / each < mine && end.turn >= 0) angle(p.turn[end.part], i0 / 8 % m, end.turn, sn, cs);
+  End end = {};
+  if (m && i0 / each < mine) end = end_of(p, pair_at<BF16>(p, 8 * first + i0 / each * 8 + i0 % 8), i0 / 8 % m);
   if (p.norm) __syncthreads();
   if (p.early) grid_wait();
 
@@ -168,10 +167,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
 #pragma unroll 1
     for (int i = i0; i < count; i += THREADS * splits) {
       int row = i / 8 % m;
-      if (round || i >= THREADS * splits) {
-        end = pair_at<BF16>(p, 8 * (first + done + i / each) + i % 8);
-        if (end.turn >= 0) angle(p.turn[end.part], row, end.turn, sn, cs);
-      }
+      if (round || i >= THREADS * splits) end = end_of(p, pair_at<BF16>(p, 8 * (first + done + i / each) + i % 8), row);
       if (!end.live) continue;
       const float *of = now + i / each * p.split * SUM + row * 16 + i % 8;
       float u = 0, v = 0, sq = 0;
@@ -185,7 +181,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
         float rstd = 1 / sqrtf(sq / p.k + p.eps);
         u *= rstd, v *= rstd;
       }
-      end_pair(p, end, row, u, v, sn, cs);
+      end_sums(p, end, u, v);
     }
     __syncwarp(); // all of a warp come to the next barrier of the cluster
   }

@@ -30,7 +30,7 @@ __device__ __forceinline__ void lane_values(float (&v)[16], const float *x, int 
 template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One &p) {
   using S = Stream;
   constexpr int THREADS = 32 * STREAM_WARPS;
-  extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], x, addresses [rows], sums [rows][split]
+  extern __shared__ __align__(16) u8 ring[]; // [STAGES][STREAM_WARPS][2][ROOM], addresses [rows], sums [rows][split]
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = warp * p.inverse >> 16, share = warp - group * p.split;
   int first = blockIdx.x * p.quota + min((int)blockIdx.x, p.rest), mine = p.quota + ((int)blockIdx.x < p.rest); // pairs of this block
   int length = 2 * p.k;
@@ -39,13 +39,10 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
   u64 *rows = (u64 *)(ring + S::STAGES * S::STAGE);
   float *sums = (float *)(rows + 2 * mine);
 
-  Pair end;
-  float sn = 0, cs = 1;
 #pragma unroll 1
   for (int i = threadIdx.x; i < mine; i += THREADS) {
     Pair a = pair_at<TYPE>(p, first + i);
     rows[2 * i] = (u64)a.w[0], rows[2 * i + 1] = (u64)a.w[1];
-    if (i < THREADS) end = a;
   }
   __syncthreads();
   int pair = group < p.groups ? group : mine, to = 0; // what is asked for next
@@ -69,7 +66,8 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
   if (!p.early) grid_wait();
 #pragma unroll 1
   for (int s = 0; s + 1 < S::STAGES; s++) fetch();
-  if (threadIdx.x < mine && end.turn >= 0) angle(p.turn[end.part], 0, end.turn, sn, cs);
+  End end;
+  if (threadIdx.x < mine) end = end_of(p, pair_at<TYPE>(p, first + threadIdx.x), 0);
 
   const float *x = (const float *)rest;
   if (p.norm) {
@@ -109,7 +107,14 @@ template <int TYPE> __device__ __forceinline__ void one_stream(STAMP, const One 
     at += p.groups, acc[0] = acc[1] = 0;
   }
   __syncthreads();
-  end_pairs<TYPE, THREADS>(p, first, mine, end, sums, sn, cs);
+#pragma unroll 1
+  for (int i = threadIdx.x; i < mine; i += THREADS) {
+    if (i >= THREADS) end = end_of(p, pair_at<TYPE>(p, first + i), 0);
+    const float *from = sums + 2 * i * p.split;
+    float u = 0, v = 0;
+    for (int s = 0; s < p.split; s++) u += from[s], v += from[p.split + s];
+    end_sums(p, end, u, v);
+  }
 }
 
 #define ONE_STREAM(name, TYPE) \

@@ -36,7 +36,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
   };
   if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, 1);
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  bars_ready();
   __syncthreads();
 
   if (warp == 4) {

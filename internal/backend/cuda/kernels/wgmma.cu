@@ -211,7 +211,7 @@ template <int BM, int BN, int STAGES, bool TURNS, int REGS, int MODE> __device__
   int warp = threadIdx.x / 32;
   if (threadIdx.x == 0)
     for (int i = 0; i < STAGES; i++) bar_init(full + 8 * i, 1), bar_init(empty + 8 * i, TURNS ? 1 : WGS);
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  bars_ready();
   __syncthreads();
   auto tile = [&](int id) { return tile_of(MODE == DW ? id % each : id, mt, tiles, BM, width); };
   auto begin = [&](int id) { return MODE == DW ? id / each * iters : from; }; // the first step of k

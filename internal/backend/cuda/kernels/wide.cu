@@ -52,7 +52,7 @@ __device__ __forceinline__ void wide(STAMP, const Wide &p) {
   };
   if (threadIdx.x == 0) {
     for (int i = 0; i < iters; i++) bar_init(full + 8 * i, 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    bars_ready();
     if (blockIdx.x < count) bring(blockIdx.x);
   }
   grid_wait();
