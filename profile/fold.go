@@ -94,7 +94,7 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.suspect = append(f.suspect, make([]int64, steps))
 	}
 	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
-	for range keep + FoldsAfter(steps, lanes) + spareRuns {
+	for range keep + foldsAfter(steps, lanes) + spareRuns {
 		r := f.newRun()
 		r.next, f.free = f.free, r
 	}

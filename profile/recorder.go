@@ -145,7 +145,7 @@ type PlanHandle struct {
 }
 
 func (f *planFold) handle() PlanHandle {
-	return PlanHandle{f, f.queue, FoldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
+	return PlanHandle{f, f.queue, foldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
 }
 
 // Acquire takes a cleared run from the plan's pool. It allocates only while

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -38,9 +39,14 @@ const (
 	pendingSize = 400 << 10   // bytes of stamps that wait, about
 )
 
-// FoldsAfter is the number of short runs that wait to be folded together, for a plan of
-// this size: whoever measures the cost of recording wants a whole number of folds.
-func FoldsAfter(steps, lanes int) int {
+// FoldsAfter says when the runs of a plan of this size are folded: as soon as so many
+// wait, or a run ends so long after the first of them. Whoever measures the cost of
+// recording wants a whole number of folds.
+func FoldsAfter(steps, lanes int) (runs int, since time.Duration) {
+	return foldsAfter(steps, lanes), pendingTime
+}
+
+func foldsAfter(steps, lanes int) (runs int) {
 	return max(fewestRuns, min(pendingRuns, pendingSize/(max(1, steps*lanes)*int(unsafe.Sizeof(StepStamps{})))))
 }
 

@@ -103,14 +103,15 @@ func trainCase(b *testing.B, m *model.Model) (*plan.Session, func(int) tensor.Bi
 // first of a pair changing each time. %overhead is by how much the recorded one
 // is slower, the median of the pairs, with the interval that holds the true
 // median with 95 per cent (by the ranks of the pairs). A median does not see what
-// every 128th run does, so runs are folded between the pairs; the time of that,
-// divided among its runs, is added to all three.
+// every 128th run does, so runs are folded between the pairs, before the recorder
+// would do it inside of one; the time of that, divided among its runs, is added to
+// all three.
 //
-// The processor time of the whole process: blocks of as many runs as are folded
-// together, recorded and not, in turn. %cpu is by how many per cent a recorded block takes more, the median of the
-// pairs of blocks with its interval; %cpu-min compares the blocks that took least.
-// They have all that recording does on any thread: stamps,
-// folding, samples of ceilings and of threads.
+// The processor time of the whole process: blocks of as many runs, recorded and
+// folded or not, in turn. %cpu is by how many per cent a recorded block takes more, the
+// median of the pairs of blocks with its interval; %cpu-min compares the blocks that
+// took least. They have all that recording does on any thread: stamps, folding, samples
+// of ceilings and of threads.
 func BenchmarkProfilingOverhead(b *testing.B) {
 	for _, c := range overheadCases {
 		b.Run(c.name, func(b *testing.B) {
@@ -131,7 +132,8 @@ func BenchmarkProfilingOverhead(b *testing.B) {
 				b.Fatal(err)
 			}
 			p := &rec.Snapshot().Plans[0]
-			o := overhead{b: b, session: s, rec: rec, next: next, together: profile.FoldsAfter(len(p.Steps), len(p.Lanes))}
+			o := overhead{b: b, session: s, rec: rec, next: next}
+			o.together, o.since = profile.FoldsAfter(len(p.Steps), len(p.Lanes))
 			o.measure()
 		})
 	}
@@ -143,8 +145,9 @@ type overhead struct {
 	session *plan.Session
 	rec     *profile.Recorder
 	next    func(i int) tensor.Bind
-	// together is how many runs the recorder folds at a time.
+	// The recorder folds if so many runs wait, or one ends so long after the first.
 	together int
+	since    time.Duration
 
 	ratios, alone []float64 // of pairs, in per cent; seconds without recording
 	folds         []float64 // seconds per run
@@ -171,17 +174,18 @@ func (o *overhead) fold(runs int) {
 	}
 }
 
-// block is the processor time per run of a block of runs.
-func (o *overhead) block(recorded bool, i int) {
+// block is the processor time per run of a block of runs, which are folded at its end.
+func (o *overhead) block(recorded bool, runs, i int) {
 	before := processTime(o.b)
-	for range o.together {
+	for range runs {
 		o.run(recorded, o.next(i))
 	}
 	k := 0
 	if recorded {
 		k = 1
+		o.fold(0)
 	}
-	o.cpu[k] = append(o.cpu[k], (processTime(o.b)-before)/float64(o.together))
+	o.cpu[k] = append(o.cpu[k], (processTime(o.b)-before)/float64(runs))
 }
 
 func processTime(b *testing.B) float64 {
@@ -196,8 +200,10 @@ func (o *overhead) measure() {
 	for i := range 2 {
 		o.run(i == 0, o.next(i))
 	}
-	pending := 1
-	for i := 0; o.b.Loop(); i++ {
+	o.fold(0)
+	pending, first := 0, time.Now() // runs that wait to be folded
+	for i, groups := 0, 0; o.b.Loop(); i++ {
+		began := time.Now()
 		bind := o.next(i)
 		var with, without float64
 		if i%2 == 0 {
@@ -206,13 +212,14 @@ func (o *overhead) measure() {
 			without, with = o.run(false, bind), o.run(true, bind)
 		}
 		o.ratios, o.alone = append(o.ratios, 100*(with/without-1)), append(o.alone, without)
-		if pending++; pending == o.together-1 { // it would fold one more inside a run
+		pending++
+		if pending == o.together-1 || time.Since(first)+2*time.Since(began) > o.since { // the next may be folded inside of a run
 			o.fold(pending)
-			recorded := i/o.together%2 == 0
-			o.block(recorded, i)
-			o.block(!recorded, i)
-			o.fold(0)
-			pending = 0
+			recorded := groups%2 == 0
+			o.block(recorded, pending, i)
+			o.block(!recorded, pending, i)
+			pending, first = 0, time.Now()
+			groups++
 		}
 	}
 	if pending > 0 {
