@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 var base = time.Now()
@@ -25,6 +26,9 @@ func Now() int64 {
 }
 
 func system() int64 { return int64(time.Since(base)) + 1 }
+
+// Own prefetches a counter that is about to be written, and that others write too.
+func Own(p *atomic.Int64) { own((*int64)(unsafe.Pointer(p))) }
 
 // scale maps the processor's time stamp counter to nanoseconds: the reading at one
 // moment, and a rate in units of 2^-32 ns.

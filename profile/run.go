@@ -140,11 +140,11 @@ func (l *LaneSlots) marked(step int) bool {
 	return l.marks > 0 && l.switched[step/64]>>(step%64)&1 != 0
 }
 
-// Ahead is for [LaneClock.Look] by a lane that is about to work on a step: stamps of a
-// later one, whose memory is cold. Otherwise the lane's next atomic operation would wait
+// ExpectAhead is called by a lane that is about to work on a step: it prefetches stamps of
+// a later one, whose memory is cold. Otherwise the lane's next atomic operation would wait
 // for that memory.
-func Ahead(steps []StepStamps, step int) *StepStamps {
-	return &steps[min(step+stepsAhead, len(steps)-1)]
+func ExpectAhead(steps []StepStamps, step int) {
+	own(&steps[min(step+stepsAhead, len(steps)-1)].Arrive)
 }
 
 // stepsAhead steps are the least that is more than a cache line.

@@ -57,15 +57,18 @@ const (
 
 // Look returns the time, and whether the lane kept its thread and that its processor
 // since the last call of Lost, or since In. Where the system does not show that, kept
-// is true. The stamps next, where not nil, are prefetched if the clock is read in assembly.
-func (c *LaneClock) Look(next *StepStamps) (now int64, kept bool) {
+// is true.
+func (c *LaneClock) Look() (now int64, kept bool) {
 	if c.scale.rate != 0 {
-		return lookLane(c, next)
+		return lookLane(c)
 	}
-	if c.page == nil {
-		return Now(), true
-	}
-	return Now(), c.page.Load() == c.version && readThread() == c.thread
+	now = Now()
+	return now, c.kept()
+}
+
+// kept is Look without the time.
+func (c *LaneClock) kept() bool {
+	return c.page == nil || c.page.Load() == c.version && readThread() == c.thread
 }
 
 // Enter says that the lane enters a run, and returns that moment.
@@ -76,7 +79,7 @@ func (c *LaneClock) Enter() (now int64) {
 
 // In says that the lane runs from now on, and returns that moment.
 func (c *LaneClock) In() (now int64) {
-	now, kept := c.Look(nil)
+	now, kept := c.Look()
 	if kept && now >= c.again && now < c.trust {
 		c.watch.mark()
 		c.again = now + lookAgain
@@ -112,7 +115,7 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
-	if _, kept := c.Look(nil); kept && c.page != nil {
+	if c.page != nil && c.kept() {
 		return
 	}
 	version := c.watch.version() // before the time: a switch after it moves the next version
@@ -135,7 +138,7 @@ func (c *LaneClock) Running() bool { return c.in }
 // thread that lost its processor is asked for its clock. If the lane changed its
 // thread, the time is [unknownOff] and the lane follows its new thread.
 func (c *LaneClock) Lost() (off int64, lost bool) {
-	if _, kept := c.Look(nil); kept {
+	if c.kept() {
 		return 0, false
 	}
 	return c.lost(), true

@@ -29,7 +29,7 @@ func threadKey() uint64
 
 // lookLane is [LaneClock.Look] of a clock with a page and a scale: it reads the time stamp
 // counter, then the thread's key and the version of the page. All of it takes no longer
-// than the counter alone.
+// than the counter alone, because the counter comes before all memory but the argument.
 //
 //go:noescape
-func lookLane(c *LaneClock, next *StepStamps) (now int64, kept bool)
+func lookLane(c *LaneClock) (now int64, kept bool)

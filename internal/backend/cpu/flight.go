@@ -123,6 +123,12 @@ func (f *flight) fly(ctx context.Context) error {
 // whose rows are in its cache, then shares of workers that are absent or late. It
 // returns the number of shares that it ran; ok is false if the run has stopped.
 func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) {
+	recorded := st.slots != nil
+	var now int64
+	var kept bool
+	if recorded {
+		now, kept = st.clock.Look() // before all else, see stamps
+	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, queues, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
 all:
@@ -140,8 +146,11 @@ all:
 				if f.halted(committed) {
 					return ran, false
 				}
-				if ran == 0 {
-					st.begin(i)
+				if recorded && ran == 0 {
+					if v != w.lane {
+						now, kept = st.clock.Look()
+					}
+					st.begin(i, now, kept)
 				}
 				if w.next = nil; v == w.lane && s == hi-1 && i+1 == f.exec.groups[g+1] {
 					w.next = f.firstLine(w.lane, g+1)
@@ -151,7 +160,8 @@ all:
 			}
 		}
 	}
-	if ran > 0 {
+	if recorded && ran > 0 {
+		profile.Own(&f.done) // for finish
 		st.end(i)
 	}
 	return ran, true
