@@ -4,12 +4,14 @@ import "fmt"
 
 // Products of one activation row with four panels of codes at once, with the bits
 // of genStream. Memory delivers four streams faster than one: two cores read
-// weights 10 to 15 per cent faster so, and 25 per cent from L3.
+// weights 10 to 15 per cent faster so, and 25 per cent from L3. A stream is many
+// panels long: the processor's prefetcher has to find each stream anew where it
+// begins.
 //
-// Registers, where they are not those of codes: the panels begin at SI, each R9
+// Registers, where they are not those of codes: the streams are at SI, each R9
 // bytes behind the one before, BX is three times R9. R13 is what L2 is asked for,
-// DX scales of types with long blocks, DI counts parts of their blocks. Sums are in
-// Z16 to Z19.
+// CX the bytes of y between streams, DX scales of types with long blocks, DI counts
+// parts of their blocks. Sums are in Z16 to Z19.
 
 // fourPanels is how many panels are multiplied at once.
 const fourPanels = 4
@@ -21,7 +23,7 @@ const (
 	fourNear = 256
 )
 
-// ofPanel is the index that turns an address in the first panel into one in panel p.
+// ofPanel is the index that turns an address in the first stream into one in stream p.
 var ofPanel = [fourPanels]string{"", "(R9*1)", "(R9*2)", "(BX*1)"}
 
 // streamFour writes the kernel for blocks of 32 columns.
@@ -52,35 +54,41 @@ func (g *asm) streamFour(s streamStorage) {
 	})
 }
 
-// fourGroups makes groups of four panels and ends the kernel: step adds the products
-// of the columns that are counted as one and moves SI and R13 on. L2 is asked for
-// what lies far bytes ahead. In the last steps, that is the next four panels.
+// fourGroups multiplies with the panels of four streams, the next of each at a time,
+// and ends the kernel: step adds the products of the columns that are counted as one
+// and moves SI and R13 on. L2 is asked for what lies far bytes ahead. In the last
+// steps, that is the four streams behind these.
 func (g *asm) fourGroups(far, last int, step func()) {
 	group, loop, same := g.fresh("group"), g.fresh("loop"), g.fresh("same")
 	g.f("MOVQ %d(R8), R9", codeRowBytes)
 	g.f("LEAQ (R9)(R9*2), BX")
-	g.f("MOVQ %d(R8), CX", codeNextBias)
+	g.f("MOVQ %d(R8), CX", codeStrideY)
+	g.f("LEAQ %d(SI), R13", far)
 	g.label(group)
+	g.f("MOVQ R14, AX")
 	for p := range fourPanels {
-		g.f("VMOVUPS (R14), Z%d", 16+p)
-		g.f("ADDQ CX, R14")
+		g.f("VMOVUPS (AX), Z%d", 16+p)
+		g.f("ADDQ %d(R8), AX", codeCount)
 	}
+	g.f("ADDQ %d(R8), R14", codeNextBias)
 	g.f("MOVQ %d(R8), AX", codeX)
 	g.f("MOVQ %d(R8), R12", codeSteps)
-	g.f("LEAQ %d(SI), R13", far)
 	g.label(loop)
 	g.f("CMPQ R12, $%d", last)
+	g.f("JNE %s", same)
+	g.f("CMPQ R11, $1")
 	g.f("JNE %s", same)
 	g.f("ADDQ BX, R13")
 	g.label(same)
 	step()
 	g.f("DECQ R12")
 	g.f("JNZ %s", loop)
-	g.f("ADDQ BX, SI")
+	g.f("MOVQ R10, AX")
 	for p := range fourPanels {
-		g.f("VMOVUPS Z%d, %d(R10)", 16+p, 64*p)
+		g.f("VMOVUPS Z%d, (AX)", 16+p)
+		g.f("ADDQ CX, AX")
 	}
-	g.f("ADDQ $%d, R10", 64*fourPanels)
+	g.f("ADDQ $64, R10")
 	g.f("DECQ R11")
 	g.f("JNZ %s", group)
 	g.ret()
@@ -100,14 +108,20 @@ func (g *asm) fourNext(bytes int) {
 }
 
 // panelDots adds the products with quads [q0,q1) to the sums of panel p. The sum of
-// x over their columns is sum bytes behind that of 32 columns.
+// x over their columns is sum bytes behind that of 32 columns. Even and odd quads
+// have sums of their own until their end: a dot product waits for the one before it
+// in the same sum, and the processor does not look far enough ahead for others.
 func (g *asm) panelDots(p, q0, q1, sum int) {
-	lo, hi := 8+2*p, 9+2*p
-	g.zero(avx512, lo)
-	g.zero(avx512, hi)
+	const lo, hi = 8, 10 // of even quads; then of odd ones
+	for z := lo; z < hi+2; z++ {
+		g.zero(avx512, z)
+	}
 	for q := q0; q < q1; q++ {
-		g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 4*q, q, lo)
-		g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 32+4*q, q, hi)
+		g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 4*q, q, lo+q%2)
+		g.f("VPDPBUSD.BCST %d(AX), Z%d, Z%d", 32+4*q, q, hi+q%2)
+	}
+	for _, z := range []int{hi, lo} {
+		g.f("VPADDD Z%d, Z%d, Z%d", z+1, z, z)
 	}
 	g.codeSum(lo, hi, 64, 64+32+sum, 16+p)
 }

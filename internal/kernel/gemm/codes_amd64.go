@@ -71,15 +71,15 @@ func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]flo
 // codeArgs are the operands of the assembly kernels, in its order.
 type codeArgs struct {
 	w        *byte
-	rowBytes int // of a panel, with four at once
+	rowBytes int // with four streams at once: bytes between them
 	x        *byte
 	steps    int
 	y        *float32
-	strideY  int // bytes
-	rows     int
+	strideY  int // bytes, also between streams
+	rows     int // with four streams: bytes between their biases
 	bias     *float32
 	nextBias int // bytes from one group to the next
-	groups   int // of 16 weight rows, or of four panels
+	groups   int // of 16 weight rows, or panels of each of four streams
 	tables   *codeTables
 }
 
@@ -93,7 +93,7 @@ type codeTables struct {
 	ones [2]uint16
 	//lint:ignore U1000 read by assembly
 	six, high, byte, sign uint32
-	// Four panels need 4 x 16, from a multiple of 64 bytes on.
+	// Four streams need 4 x 16, from a multiple of 64 bytes on.
 	//lint:ignore U1000 written and read by assembly
 	scales [codeFour*16 + 1][codeGroup]float32
 }
@@ -107,7 +107,7 @@ type codeKernel struct {
 	// lines is how many times 64 bytes scales and sums of 32 columns take.
 	lines int
 	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
-	// four multiplies one row with codeFour panels at once; nil without such a kernel.
+	// four multiplies one row with codeFour streams of panels at once; nil without such a kernel.
 	four func(*codeArgs)
 }
 

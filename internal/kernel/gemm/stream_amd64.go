@@ -207,7 +207,8 @@ var (
 	naturalOrder   = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 )
 
-// codeFour is the number of panels that codeKernel.four multiplies at once.
+// codeFour is the number of streams that codeKernel.four reads at once: each is a
+// quarter of the panels of a call.
 const codeFour = 4
 
 // stream is run for panels, which are multiplied whole.
@@ -241,7 +242,9 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 		_ = w.Data[(first+panels)*bytes-1]
 		a.w, a.groups = &w.Data[first*bytes], panels
 		if four {
-			a.rowBytes, a.groups = bytes, panels/codeFour
+			each := panels / codeFour
+			a.rowBytes, a.groups = each*bytes, each
+			a.strideY, a.rows = each*codeGroup*4, each*a.nextBias
 			a.x, a.y = &s.x[0], &y[0]
 			kernel.four(a)
 			n = end
