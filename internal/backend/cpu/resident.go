@@ -12,9 +12,9 @@ import (
 
 const (
 	largePage = 2 << 20
-	// slabBytes is the maximum size of one heap allocation for several matrices.
-	// Matrices of at least half of it have allocations of their own.
-	slabBytes = 8 << 20
+	// slabBytes is the maximum size of one heap allocation for several matrices. What
+	// no matrix takes of it is not touched, and needs no memory.
+	slabBytes = 64 << 20
 	lineBytes = 64 // where a tensor begins, at least
 )
 
@@ -30,17 +30,13 @@ type resident struct {
 
 // take returns zeroed memory for one tensor. A slab lives as long as any of its
 // tensors. A new slab is about as large as all previous slabs together, so that a
-// small model uses little memory.
+// small model uses little memory. Tensors follow each other in it, so that the end of
+// one and the beginning of the next share a large page.
 func (r *resident) take(bytes int) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bytes >= slabBytes/2 {
-		mem := largePages(bytes)[:bytes:bytes]
-		r.every = append(r.every, newSlab(mem))
-		return mem
-	}
 	if bytes > len(r.slab) {
-		size := min(slabBytes, max(bytes, r.all, largePage))
+		size := max(bytes, largePage, min(slabBytes, r.all))
 		r.slab = largePages((size + largePage - 1) / largePage * largePage)
 		r.all += len(r.slab)
 		r.every = append(r.every, newSlab(r.slab))
@@ -59,6 +55,7 @@ func largePages(bytes int) []byte {
 	mem = mem[before:][:bytes]
 	if whole := bytes / largePage * largePage; whole > 0 {
 		adviseLarge(mem[:whole])
+		renew(mem[:whole])
 	}
 	return mem
 }

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWeightsAskForLargePages: the system knows that all but the end of a large
-// tensor wants large pages, and so do small ones beside each other.
+// TestWeightsAskForLargePages: the system knows that all of a large tensor wants large
+// pages, its end too, and so do small ones beside each other.
 func TestWeightsAskForLargePages(t *testing.T) {
 	needLargePages(t)
 	var r resident
-	large := r.take(slabBytes)
+	large := r.take(9<<20 + 7)
 	small := [][]byte{r.take(300 << 10), r.take(300 << 10)}
-	for _, at := range []*byte{&large[0], &large[slabBytes-1], &small[0][0], &small[1][0]} {
+	for _, at := range []*byte{&large[0], &large[len(large)-1], &small[0][0], &small[1][0]} {
 		if flags := pageFlags(t, uintptr(unsafe.Pointer(at))); !strings.Contains(flags, " hg ") {
 			t.Errorf("the pages at %p have the flags %q, expected hg among them", at, flags)
 		}

@@ -4,3 +4,6 @@ package cpu
 
 // adviseLarge does nothing: the system chooses the page size.
 func adviseLarge([]byte) {}
+
+// renew does nothing: only Linux returns zeroed pages.
+func renew([]byte) {}

@@ -11,7 +11,7 @@ func TestTensorsAreApart(t *testing.T) {
 	var r resident
 	var taken [][]byte
 	for i := range 40 {
-		size := []int{1, 64, 100, 300 << 10, 1180 << 10, slabBytes/2 - 1, slabBytes / 2, slabBytes + 7}[i%8]
+		size := []int{1, 64, 100, 300 << 10, 1180 << 10, 4<<20 - 1, 4 << 20, 8<<20 + 7}[i%8]
 		mem := r.take(size)
 		if len(mem) != size || cap(mem) != size || uintptr(unsafe.Pointer(&mem[0]))%lineBytes != 0 {
 			t.Fatalf("%d bytes: %d of %d at %p, expected as many at a multiple of %d", size, len(mem), cap(mem), &mem[0], lineBytes)
