@@ -16,17 +16,38 @@ const (
 	aheadEach = 512
 )
 
-// streaming is a kernel whose shares read weights from memory as one stream.
-type streaming interface {
-	// ahead is the weights that share i of n reads first; nil if they are not read
-	// as one stream.
-	ahead(b tensor.Bind, i, n int) []byte
+// coming is the weights that a worker reads next: some streams, each behind the one
+// before by a number of bytes.
+type coming struct {
+	mem     []byte
+	apart   int
+	streams int
+	at      int // of each stream, what has been asked for
 }
 
-// streamed is a way that reads the weights of columns as one stream.
+// fetch prefetches the next aheadEach bytes, divided among the streams, and reports
+// whether there is more to prefetch.
+func (c *coming) fetch() bool {
+	each := aheadEach / c.streams
+	for i := range c.streams {
+		from := min(len(c.mem), i*c.apart+c.at)
+		vec.Fetch(c.mem[from:min(len(c.mem), from+each)])
+	}
+	c.at += each
+	return c.at*c.streams < aheadBytes
+}
+
+// streaming is a kernel whose shares read weights from memory as streams.
+type streaming interface {
+	// ahead is the weights that share i of n reads first; nothing if they are not
+	// read as streams.
+	ahead(b tensor.Bind, i, n int) coming
+}
+
+// streamed is a way that reads the weights of columns as streams.
 type streamed interface {
-	// stream is the weights of the columns from c on.
-	stream(c int) []byte
+	// stream is the weights of columns [c0,c1), for a number of rows.
+	stream(rows, c0, c1 int) coming
 }
 
 // firstCodes is the panels of codes of the columns from c on.
@@ -37,79 +58,85 @@ func firstCodes(w *gemm.Stored, c int) []byte {
 	return w.Data[min(len(w.Data), c/codes.Rows*codes.PanelBytes(w.DType, w.K)):]
 }
 
-func (p *i16Direct) stream(c int) []byte  { return firstCodes(p.w, c) }
-func (p *bf16Direct) stream(c int) []byte { return firstCodes(p.w, c) }
+func (p *i16Direct) stream(rows, c0, c1 int) coming {
+	mem := firstCodes(p.w, c0)
+	if mem == nil {
+		return coming{}
+	}
+	n, apart := gemm.CodeStreams(p.w, rows, c0, c1)
+	return coming{mem: mem, streams: n, apart: apart}
+}
 
-// firstOf is where a way begins to read the weights of the columns from c on; nil
-// where it does not read them as one stream.
-func firstOf(p way, c int) *byte {
+func (p *bf16Direct) stream(_, c0, _ int) coming {
+	mem := firstCodes(p.w, c0)
+	if mem == nil {
+		return coming{}
+	}
+	return coming{mem: mem, streams: 1}
+}
+
+// firstOf is where a way begins to read the weights of columns [c0,c1); nil where it
+// does not read them as streams.
+func firstOf(p way, rows, c0, c1 int) *byte {
 	if s, ok := p.(streamed); ok {
-		if next := s.stream(c); len(next) > 0 {
-			return &next[0]
+		if next := s.stream(rows, c0, c1); len(next.mem) > 0 {
+			return &next.mem[0]
 		}
 	}
 	return nil
 }
 
-func (l *linear) ahead(b tensor.Bind, i, n int) []byte {
+func (l *linear) ahead(b tensor.Bind, i, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.at(rows).(streamed)
 	if !ok {
-		return nil
+		return coming{}
 	}
-	_, _, c0, _ := l.x.cut(l.at(rows).split()).part(rows, l.n, i, n)
-	return way.stream(c0)
+	_, _, c0, c1 := l.x.cut(l.at(rows).split()).part(rows, l.n, i, n)
+	return way.stream(rows, c0, c1)
 }
 
 // ahead is the gate's weights, which come first.
-func (l *linearGLU) ahead(b tensor.Bind, i, n int) []byte {
+func (l *linearGLU) ahead(b tensor.Bind, i, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.gate.at(rows).(streamed)
 	if !ok {
-		return nil
+		return coming{}
 	}
-	_, _, c0, _ := l.split(rows).part(rows, l.gate.n, i, n)
-	return way.stream(c0)
+	_, _, c0, c1 := l.split(rows).part(rows, l.gate.n, i, n)
+	return way.stream(rows, c0, c1)
 }
 
-func (k *siblings) ahead(b tensor.Bind, i, n int) []byte {
+func (k *siblings) ahead(b tensor.Bind, i, n int) coming {
 	rows := k.x.rows(b)
 	_, _, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
 	for j := range k.parts {
 		p := &k.parts[j]
 		if lo, hi := p.columns(c0, c1); lo < hi {
 			if way, ok := p.at(rows).(streamed); ok {
-				return way.stream(lo)
+				return way.stream(rows, lo, hi)
 			}
-			return nil
+			return coming{}
 		}
 	}
-	return nil
+	return coming{}
 }
 
 // ahead is what the first share of a worker in group g reads first.
-func (f *flight) ahead(lane int, g int32) []byte {
+func (f *flight) ahead(lane int, g int32) coming {
 	e := f.exec
 	step := e.groups[g]
 	if step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
-		return nil
+		return coming{}
 	}
 	c := f.cuts[step]
-	next := e.streams[step].ahead(f.bind, int(c.shares)*lane/int(c.queues), int(c.shares))
-	return next[:min(len(next), aheadBytes)]
+	return e.streams[step].ahead(f.bind, int(c.shares)*lane/int(c.queues), int(c.shares))
 }
 
 // firstLine is where ahead begins; nil where there is nothing.
 func (f *flight) firstLine(lane int, g int32) *byte {
-	if next := f.ahead(lane, g); len(next) > 0 {
-		return &next[0]
+	if next := f.ahead(lane, g); len(next.mem) > 0 {
+		return &next.mem[0]
 	}
 	return nil
-}
-
-// fetchSome prefetches the next lines and returns the rest.
-func fetchSome(next []byte) []byte {
-	n := min(len(next), aheadEach)
-	vec.Fetch(next[:n])
-	return next[n:]
 }

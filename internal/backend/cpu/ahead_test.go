@@ -9,7 +9,8 @@ import (
 )
 
 // TestWorkersPrefetchTheirNextWeights: what a waiting worker asks for is where the
-// first columns of its own share lie, and no more than it can get meanwhile.
+// first columns of its own share lie, in each of the streams that the kernel reads, and
+// no more than it can get meanwhile.
 func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	const n, k, workers = 4096, 512, 2
 	data := make([]byte, codes.Bytes(tensor.Q4_0, n, k))
@@ -30,28 +31,34 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	}
 	for lane := range workers {
 		first := shares * lane / queues
-		_, _, c0, _ := l.x.cut(l.at(1).split()).part(1, n, first, shares)
-		whole := l.ahead(tensor.Bind{}, first, shares)
-		if want := c0 / codes.Rows * codes.PanelBytes(tensor.Q4_0, k); at(whole) != want {
-			t.Errorf("worker %d: byte %d, expected %d", lane, at(whole), want)
-		}
+		_, _, c0, c1 := l.x.cut(l.at(1).split()).part(1, n, first, shares)
 		next := f.ahead(lane, 1)
-		if len(next) != aheadBytes || &next[0] != &whole[0] {
-			t.Errorf("worker %d: %d bytes of its share, expected %d", lane, len(next), aheadBytes)
+		if want := c0 / codes.Rows * codes.PanelBytes(tensor.Q4_0, k); at(next.mem) != want {
+			t.Errorf("worker %d: byte %d, expected %d", lane, at(next.mem), want)
 		}
-		steps := 0
-		for ; len(next) > 0; steps++ {
-			next = fetchSome(next)
+		if streams, apart := gemm.CodeStreams(w, 1, c0, c1); next.streams != streams || next.apart != apart {
+			t.Errorf("worker %d: %d streams, %d bytes apart, expected %d, %d", lane, next.streams, next.apart, streams, apart)
+		}
+		if last := next.apart * (next.streams - 1); last >= (c1-c0)/codes.Rows*codes.PanelBytes(tensor.Q4_0, k) {
+			t.Errorf("worker %d: the last stream begins at byte %d, behind the share", lane, last)
+		}
+		steps := 1
+		for ; next.fetch(); steps++ {
 		}
 		if steps != aheadBytes/aheadEach {
 			t.Errorf("worker %d: %d steps", lane, steps)
 		}
+		if f.firstLine(lane, 1) != &next.mem[0] {
+			t.Errorf("worker %d: the kernel is not told where its next weights begin", lane)
+		}
 	}
-	if f.ahead(0, 0) != nil || f.ahead(workers, 1) != nil || f.ahead(0, 2) != nil {
-		t.Error("something is prefetched for a step without a stream, a worker without a share, or the end of the run")
+	for _, none := range []coming{f.ahead(0, 0), f.ahead(workers, 1), f.ahead(0, 2)} {
+		if none.streams != 0 {
+			t.Error("something is prefetched for a step without a stream, a worker without a share, or the end of the run")
+		}
 	}
 	w.InPanels = false
-	if l.ahead(tensor.Bind{}, 0, shares) != nil {
+	if l.ahead(tensor.Bind{}, 0, shares).streams != 0 {
 		t.Error("rows of the file are no stream")
 	}
 }

@@ -220,12 +220,13 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	w := f.exec.be.team.newWaiter(f.n)
 	w.lane = st
 	next := f.ahead(lane, g)
+	more := next.streams > 0
 	for f.released.Load() < g {
 		if f.stop.Load() {
 			return false
 		}
-		if len(next) > 0 {
-			next = fetchSome(next)
+		if more {
+			more = next.fetch()
 			continue
 		}
 		if !w.again() {

@@ -157,7 +157,7 @@ func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) {
 		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
 		next := w.next
-		w.next = firstOf(u, c0)
+		w.next = firstOf(u, all, c0, c1)
 		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
 		w.next = next
 		u.multiply(w, task{y: tmp, x: x, bias: l.uBias, rows: rows}, c0, c1)

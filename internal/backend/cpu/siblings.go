@@ -136,7 +136,7 @@ func (k *siblings) runShare(w *worker, b tensor.Bind, i, n int) {
 			continue
 		}
 		if w.next = last; j+1 < len(k.parts) && k.parts[j+1].first < c1 {
-			w.next = firstOf(k.parts[j+1].at(rows), 0)
+			w.next = firstOf(k.parts[j+1].at(rows), rows, 0, c1-k.parts[j+1].first)
 		}
 		y := p.y.full
 		if y == nil {

@@ -13,3 +13,6 @@ type (
 
 // multiply is never reached: there are no kernels.
 func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
+
+// CodeStreams is as how many streams RunCodes reads panels: here as one.
+func CodeStreams(*Stored, int, int, int) (streams, apart int) { return 1, 0 }

@@ -211,6 +211,27 @@ var (
 // quarter of the panels of a call.
 const codeFour = 4
 
+// CodeStreams is as how many streams RunCodes reads panels of w for columns [n0,n1) of
+// so many rows, and the bytes from one to the next.
+func CodeStreams(w *Stored, rows, n0, n1 int) (streams, apart int) {
+	kernel := codeKernelOf(w)
+	if kernel == nil || !kernel.byFour(rows, n0, n1) {
+		return 1, 0
+	}
+	return codeFour, fourPanels(w.K, n0, n1) / codeFour * codes.PanelBytes(w.DType, w.K)
+}
+
+// byFour reports whether columns from n0 on are multiplied as four streams.
+func (k *codeKernel) byFour(rows, n0, n1 int) bool {
+	return rows == 1 && k.four != nil && n0%codeGroup == 0 && n1-n0 >= codeFour*codeGroup
+}
+
+// fourPanels is the number of panels of one call with four streams.
+func fourPanels(k, n0, n1 int) int {
+	panels := min((n1-n0)/codeGroup, codeBlocks/(k/codeLen))
+	return max(codeFour, panels/codeFour*codeFour)
+}
+
 // stream is run for panels, which are multiplied whole.
 func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	w, kernel := t.W, codeKernelOf(t.W)
@@ -221,9 +242,9 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	*a = codeArgs{steps: w.K / max(codeLen, w.DType.Info().BlockLen), tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
-		four := t.M == 1 && kernel.four != nil && n%codeGroup == 0 && n1-n >= codeFour*codeGroup
+		four := kernel.byFour(t.M, n, n1)
 		if four {
-			panels = max(codeFour, panels/codeFour*codeFour)
+			panels = fourPanels(w.K, n, n1)
 		}
 		y, whole := t.C[n:], n%codeGroup == 0 && panels > 0
 		a.strideY = t.LDC * 4
