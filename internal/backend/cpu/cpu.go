@@ -121,6 +121,7 @@ func (b *Backend) Close() error {
 	if !b.closed {
 		b.closed = true
 		b.probers.free()
+		b.packed.close()
 		b.team.release()
 	}
 	return nil

@@ -187,4 +187,4 @@ type slab struct {
 	bytes int
 }
 
-func newSlab(mem []byte) slab { return slab{weak.Make(unsafe.SliceData(mem)), len(mem)} }
+func newSlab(mem []byte, bytes int) slab { return slab{weak.Make(unsafe.SliceData(mem)), bytes} }

@@ -13,7 +13,8 @@ import (
 const (
 	largePage = 2 << 20
 	// slabBytes is the maximum size of one heap allocation for several matrices. What
-	// no matrix takes of it is not touched, and needs no memory.
+	// no matrix takes of it is not touched, and needs no memory. Matrices of at least
+	// half of it have allocations of their own.
 	slabBytes = 64 << 20
 	lineBytes = 64 // where a tensor begins, at least
 )
@@ -22,9 +23,10 @@ const (
 type resident struct {
 	mu   sync.Mutex
 	slab []byte // what is left of the last one
+	last int    // which of every it is
 	all  int    // bytes of all of them
-	// every lists all memory that was handed out, with weak references. Sampling
-	// of ceilings reads it.
+	// every lists all memory that was handed out, and no other, with weak references.
+	// Sampling of ceilings reads it.
 	every []slab
 }
 
@@ -35,27 +37,39 @@ type resident struct {
 func (r *resident) take(bytes int) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bytes > len(r.slab) {
-		size := max(bytes, largePage, min(slabBytes, r.all))
-		r.slab = largePages((size + largePage - 1) / largePage * largePage)
-		r.all += len(r.slab)
-		r.every = append(r.every, newSlab(r.slab))
+	if bytes >= slabBytes/2 {
+		mem := largePages(bytes)[:bytes:bytes]
+		r.every = append(r.every, newSlab(mem, bytes))
+		return mem
 	}
-	mem := r.slab[:bytes:bytes]
-	r.slab = r.slab[min(len(r.slab), (bytes+lineBytes-1)/lineBytes*lineBytes):]
+	if bytes > len(r.slab) {
+		r.slab = largePages(max(bytes, largePage, min(slabBytes, r.all)))
+		r.all += len(r.slab)
+		r.every = append(r.every, newSlab(r.slab, 0))
+		r.last = len(r.every) - 1
+	}
+	mem, next := r.slab[:bytes:bytes], min(len(r.slab), (bytes+lineBytes-1)/lineBytes*lineBytes)
+	r.slab = r.slab[next:]
+	r.every[r.last].bytes += next
 	return mem
 }
 
-// largePages returns memory that begins at a large page. All of it is in large
-// pages except the part after the last whole one. The memory before it stays
-// untouched.
+// close drops what no tensor took of the last slab: otherwise it would keep all of the
+// slab alive.
+func (r *resident) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slab = nil
+}
+
+// largePages returns at least so much memory, in whole large pages. The memory before
+// it stays untouched.
 func largePages(bytes int) []byte {
+	bytes = (bytes + largePage - 1) / largePage * largePage
 	mem := make([]byte, bytes+largePage)
 	before := -uintptr(unsafe.Pointer(&mem[0])) % largePage
 	mem = mem[before:][:bytes]
-	if whole := bytes / largePage * largePage; whole > 0 {
-		adviseLarge(mem[:whole])
-		renew(mem[:whole])
-	}
+	adviseLarge(mem)
+	renew(mem)
 	return mem
 }

@@ -44,3 +44,23 @@ func TestSmallModelsTakeLittle(t *testing.T) {
 		t.Errorf("a tensor of 1000 bytes takes %d", r.all)
 	}
 }
+
+// Ceilings are sampled from memory that tensors took, and from no other.
+func TestSampledMemoryWasTaken(t *testing.T) {
+	var r resident
+	want := 0
+	for _, size := range []int{100, 3 << 20, 5 << 20, slabBytes/2 + 1, 7 << 20, slabBytes/2 - 1} {
+		r.take(size)
+		want += size
+	}
+	got := 0
+	for _, s := range r.every {
+		got += s.bytes
+	}
+	if got < want || got > want+len(r.every)*lineBytes*6 {
+		t.Errorf("%d bytes, expected the %d that were taken", got, want)
+	}
+	if r.close(); r.slab != nil {
+		t.Error("what was left keeps a slab alive")
+	}
+}
