@@ -30,7 +30,7 @@ const (
 	codeWarps  = 8   // that multiply, CODE_WARPS; one more copies
 	codePairs  = 8   // of a tile
 	codeMost   = 256 // pairs of a block at most: a thread ends each
-	codeStages = 4   // rounds under way: more gained nothing
+	codeStages = 4   // rounds of a ring at most: of 2, 3 and 4 the fastest
 	// codeValues of a row are taken at a time by a warp; 32 values of x are codeBytes,
 	// and what becomes of a pair is codeEnd: struct End in one.cu.
 	codeValues, codeBytes, codeEnd = 256, 76, 40
@@ -62,21 +62,21 @@ func (b *binder) coded(t tensor.DType, k, pairs, codes int) (stream, bool) {
 	parts := (k + codeValues - 1) / codeValues
 	s := stream{kernel: "k_codes_", warps: codeWarps, split: min(parts, codeWarps), codes: codes}
 	b.share(&s, pairs, b.be.blocksPer(pairs))
-	if tiles := (pairs + codePairs - 1) / codePairs; codes&writeCodes != 0 {
+	round := codePairs * s.groups // pairs
+	rounds := (pairs + round - 1) / round
+	switch {
+	case codes&writeCodes != 0:
 		var ok bool
-		if s.blocks, s.quota, ok = b.be.blocksOf32(pairs); !ok {
+		if s.blocks, ok = b.be.blocksOf32(pairs); !ok {
 			return stream{}, false
 		}
-		s.rest = 0
-	} else if rounds := (tiles + s.groups - 1) / s.groups; rounds <= b.be.drv.describe().Units {
+	case rounds <= b.be.drv.describe().Units:
 		s.blocks = rounds // one for each: fewer blocks read x, and fewer have to end
-	} else {
+	default:
 		s.blocks = max(s.blocks, (pairs+codeMost-1)/codeMost)
 	}
-	if codes&writeCodes == 0 {
-		s.quota, s.rest = pairs/s.blocks, pairs%s.blocks
-	}
-	s.warps++
+	s.quota, s.rest = pairs/s.blocks, pairs%s.blocks
+	s.warps++ // the one that copies
 	fits := b.be.ring(&s, codeSizes[t], t.RowBytes(k), parts, (pairs+s.blocks-1)/s.blocks)
 	return s, fits
 }
@@ -112,11 +112,11 @@ func (b *Backend) ring(s *stream, size, length, parts, most int) bool {
 
 // blocksOf32 shares pairs so that each block takes a multiple of 32. It reports whether
 // that keeps four fifths of the card busy.
-func (b *Backend) blocksOf32(pairs int) (blocks, quota int, ok bool) {
+func (b *Backend) blocksOf32(pairs int) (blocks int, ok bool) {
 	slots, groups := b.blocksPer(pairs)*b.drv.describe().Units, pairs/32
 	per := max(1, (groups+slots-1)/slots)
-	blocks, quota = groups/per, 32*per
-	return blocks, quota, blocks*quota == pairs && 5*blocks >= 4*slots && 2*quota*codeWarps <= streamSums
+	blocks, quota := groups/per, 32*per
+	return blocks, blocks*quota == pairs && 5*blocks >= 4*slots && 2*quota*codeWarps <= streamSums
 }
 
 // writesCodes reports whether a gate of a single row can write codes.
@@ -124,7 +124,7 @@ func (b *Backend) writesCodes(s *plan.Step) bool {
 	if s.Kind != "linear+glu" {
 		return false
 	}
-	_, _, ok := b.blocksOf32(s.Root().Out[0].Shape.RowLen())
+	_, ok := b.blocksOf32(s.Root().Out[0].Shape.RowLen())
 	return ok && !slices.ContainsFunc(s.Nodes, func(n *graph.Node) bool {
 		return n.Op == graph.OpLinear && !b.fitsCodes(plan.Matrix{DType: n.In[1].DType, K: n.In[1].Shape.RowLen()})
 	})
@@ -134,7 +134,7 @@ func (b *Backend) writesCodes(s *plan.Step) bool {
 // whole parts of k, however many rows it has.
 func (b *Backend) fitsCodes(m plan.Matrix) bool {
 	parts := m.K / codeValues
-	s := stream{split: max(1, min(parts, codeWarps)), blocks: 1 << 30}
+	s := stream{split: max(1, min(parts, codeWarps)), blocks: 1 << 30} // so many that two share a multiprocessor
 	s.groups = codeWarps / s.split
 	return b.takesCodes(m.DType, m.K) && m.K%codeValues == 0 && b.ring(&s, codeSizes[m.DType], m.DType.RowBytes(m.K), parts, min(codeMost, streamSums/(2*s.split)+1))
 }
