@@ -142,10 +142,10 @@ func TestCallsEndAtOnce(t *testing.T) {
 				if call%4 == 0 {
 					from, n = 0, len(seqs)
 				}
-				leave := r.IntN(3) == 0
+				leave, later := r.IntN(3) == 0, int64(r.IntN(4))
 				if leave {
 					go func() {
-						for k := runs.Load() + int64(r.IntN(4)); runs.Load() < k; {
+						for k := runs.Load() + later; runs.Load() < k; {
 							select {
 							case <-ctx.Done():
 								return
