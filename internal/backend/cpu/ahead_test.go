@@ -23,7 +23,7 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
 	e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}}
 	f := &flight{exec: e, cuts: make([]cut, 2)}
-	shares, queues := e.cut(l, tensor.Bind{})
+	shares, queues := cutStep(l, tensor.Bind{}, len(e.workers))
 	for i := range f.cuts {
 		f.cuts[i] = cut{int32(shares), int32(queues), 0}
 	}

@@ -137,7 +137,9 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	var lim *limit.Limiter
 	if f.n = most; most > 1 && e.limits != nil {
 		lim = e.limits.Of(b.T)
-		f.n = min(most, lim.Workers())
+		if f.n = min(most, lim.Workers()); f.n == 1 {
+			f.cutFor(1)
+		}
 		e.be.team.calm.Store(lim.Calm())
 	}
 	e.active = f.n
@@ -175,16 +177,18 @@ func (e *exec) flight() *flight {
 	return f
 }
 
-// cut returns the number of shares of a step, and the number of workers that
-// start with shares of their own. It depends on the configured workers, never on
-// the active ones.
-func (e *exec) cut(k kernel, b tensor.Bind) (shares, n int) {
-	most := len(e.workers) * sharesEach
-	if len(e.workers) == 1 {
+// cutStep returns the number of shares of a step, and the number of workers that start
+// with shares of their own. It depends on the configured workers, not on the active
+// ones, unless only one is active: then nobody else takes a share, and one large share
+// is faster than some small ones, each of which first waits for weights. The bits are the
+// same.
+func cutStep(k kernel, b tensor.Bind, workers int) (shares, n int) {
+	most := workers * sharesEach
+	if workers == 1 {
 		most = 1
 	}
 	shares = k.width(b, most)
-	n = min(len(e.workers), shares)
+	n = min(workers, shares)
 	if shares <= most {
 		shares -= shares % n
 	}

@@ -87,17 +87,22 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (
 		f.lanes = run.Lanes
 	}
 	f.first = e.runs * uint64(len(e.kernels))
-	sum, most := int64(0), 1
-	for i, k := range f.kernels {
-		shares, n := e.cut(k, b)
-		sum += int64(shares)
-		f.cuts[i] = cut{int32(shares), int32(n), sum}
-		most = max(most, n)
-	}
 	f.stop.Store(false)
 	f.claimed.Store(0)
 	f.done.Store(0)
 	f.released.Store(0)
+	return f.cutFor(len(e.workers))
+}
+
+// cutFor cuts the steps for a number of workers, and returns how many have work.
+func (f *flight) cutFor(workers int) (most int) {
+	sum, most := int64(0), 1
+	for i, k := range f.kernels {
+		shares, n := cutStep(k, f.bind, workers)
+		sum += int64(shares)
+		f.cuts[i] = cut{int32(shares), int32(n), sum}
+		most = max(most, n)
+	}
 	return most
 }
 

@@ -207,6 +207,11 @@ func TestActiveWorkersDoNotChangeBits(t *testing.T) {
 			if n := w.execs[0].flights[0].n; n != active && w.execs[0].flights[0].runs == w.execs[0].runs {
 				t.Errorf("%d workers took part, expected %d", n, active)
 			}
+			for i, c := range w.execs[0].flights[0].cuts {
+				if k := w.execs[0].kernels[i]; active == 1 && int(c.shares) != k.width(bind, 1) {
+					t.Errorf("step %d: one of %d workers ran %d shares, expected %d", i, workers, c.shares, k.width(bind, 1))
+				}
+			}
 			got := s.F32(out)
 			if want == nil {
 				want = slices.Clone(got)

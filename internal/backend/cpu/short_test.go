@@ -27,7 +27,7 @@ func TestWorkersBeginWithEqualShares(t *testing.T) {
 		{3, 2, 2, 2}, {3, 5, 3, 3}, {3, 12, 12, 3}, {3, 100, 100, 3},
 	} {
 		e := &exec{workers: make([]worker, c.workers)}
-		if shares, n := e.cut(wide{shares: c.width}, tensor.Bind{}); shares != c.shares || n != c.n {
+		if shares, n := cutStep(wide{shares: c.width}, tensor.Bind{}, len(e.workers)); shares != c.shares || n != c.n {
 			t.Errorf("%d workers, width %d: %d shares of %d workers, expected %d of %d", c.workers, c.width, shares, n, c.shares, c.n)
 		}
 	}

@@ -32,7 +32,7 @@ func ofWorkers(b *testing.B, k kernel, workers int, work float64, unit string) {
 	for i := range e.workers {
 		e.workers[i] = worker{lane: i, scratch: &scratch{f: make([]float32, 1<<16)}}
 	}
-	shares, queues := e.cut(k, tensor.Bind{})
+	shares, queues := cutStep(k, tensor.Bind{}, len(e.workers))
 	run := func() {
 		for i := range e.workers[:queues] {
 			e.workers[i].epoch++
