@@ -87,12 +87,15 @@ func (w *Scratch) fewBest(logits []float32, top float64, p Params) []uint64 {
 // smallNucleus lists the candidates of top-p, the best last, if they are few and close
 // to the best token. It reports false if they may not be; then the histogram decides.
 func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint64, bool) {
-	keys := w.above(logits, atLeast(top-nearby))
-	if len(keys) > 2*few {
-		return nil, false
+	keys, low := w.keys[:0], atLeast(top-nearby)
+	for i := 0; i < len(logits); i += scanned {
+		if keys = w.addCandidates(keys, logits, i, low, float32(math.Inf(1))); len(keys) > 2*few {
+			return nil, false
+		}
 	}
 	slices.Sort(keys)
 	m := massOf(logits, top, rough)
+	w.total = m
 	target, err, sum := float64(p.TopP)*m.sum, m.err*m.sum, 0.0
 	for n, key := range slices.Backward(keys) {
 		if sum += math.Exp(float64(logitOf(key)) - top); sum > target+err {

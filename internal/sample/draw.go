@@ -27,6 +27,7 @@ func finer(err float64) float64 {
 // number in [0, 1).
 func (w *Scratch) draw(logits []float32, top float64, p Params, r float64) int32 {
 	temperature := float64(p.Temperature)
+	w.total = mass{}
 	if p.byTopK(len(logits)) && p.TopK <= few {
 		return w.drawListed(w.fewBest(logits, top, p), top, temperature, r)
 	}

@@ -183,9 +183,12 @@ func (w *Scratch) topP(logits []float32, top, share float64, cut uint64) uint64 
 		m.err = fine // the rough one would decide rarely
 	}
 	for ; m.err > 0; m.err = finer(m.err) {
-		if all {
+		switch {
+		case all && w.total.err == m.err:
+			m = w.total
+		case all:
 			m = massOf(logits, top, m.err)
-		} else {
+		default:
 			m.sum = w.massFrom(logits, w.valuesFrom(logits, logitOf(cut)), cut, top, 1)
 		}
 		if key, ok := w.reach(logits, logits, top, 1, share*m.sum, m.err*m.sum); ok {
