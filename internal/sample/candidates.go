@@ -86,26 +86,26 @@ func (w *Scratch) fewBest(logits []float32, top float64, p Params) []uint64 {
 
 // smallNucleus lists the candidates of top-p, the best last, if they are few and close
 // to the best token. It reports false if they may not be; then the histogram decides.
-func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) ([]uint64, bool) {
+// total is the mass of all tokens, or nothing if it did not come to that.
+func (w *Scratch) smallNucleus(logits []float32, top float64, p Params) (nucleus []uint64, total mass, ok bool) {
 	keys, low := w.keys[:0], atLeast(top-nearby)
 	for i := 0; i < len(logits); i += scanned {
 		if keys = w.addCandidates(keys, logits, i, low, float32(math.Inf(1))); len(keys) > 2*few {
-			return nil, false
+			return nil, mass{}, false
 		}
 	}
 	slices.Sort(keys)
-	m := massOf(logits, top, rough)
-	w.total = m
-	target, err, sum := float64(p.TopP)*m.sum, m.err*m.sum, 0.0
+	total = massOf(logits, top, rough)
+	target, err, sum := float64(p.TopP)*total.sum, total.err*total.sum, 0.0
 	for n, key := range slices.Backward(keys) {
 		if sum += math.Exp(float64(logitOf(key)) - top); sum > target+err {
-			return p.aboveFloor(keys[n:], top), true
+			return p.aboveFloor(keys[n:], top), total, true
 		}
 		if sum >= target-err {
 			break
 		}
 	}
-	return nil, false
+	return nil, total, false
 }
 
 // nearby is how far below the best logit a small nucleus may reach.

@@ -27,20 +27,22 @@ func finer(err float64) float64 {
 // number in [0, 1).
 func (w *Scratch) draw(logits []float32, top float64, p Params, r float64) int32 {
 	temperature := float64(p.Temperature)
-	w.total = mass{}
 	if p.byTopK(len(logits)) && p.TopK <= few {
 		return w.drawListed(w.fewBest(logits, top, p), top, temperature, r)
 	}
 	if !p.ordered() {
 		return w.drawByID(logits, p.floor(top), top, temperature, r)
 	}
+	var total mass
 	if p.byTopP() && !p.byTopK(len(logits)) {
-		if keys, ok := w.smallNucleus(logits, top, p); ok {
+		keys, all, ok := w.smallNucleus(logits, top, p)
+		if ok {
 			return w.drawListed(keys, top, temperature, r)
 		}
+		total = all
 	}
 	w.countBins(logits, top)
-	cut := w.cut(logits, top, p)
+	cut := w.cut(logits, top, p, total)
 	if values := w.valuesFrom(logits, logitOf(cut)); len(values) > few {
 		scale := 1 / temperature
 		sum := w.massFrom(logits, values, cut, top, scale)

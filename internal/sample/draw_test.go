@@ -35,7 +35,7 @@ func chosen(logits []float32, p Params) []int32 {
 		keys = w.fewBest(logits, top, p)
 	case p.ordered():
 		w.countBins(logits, top)
-		keys = w.from(logits, w.cut(logits, top, p))
+		keys = w.from(logits, w.cut(logits, top, p, mass{}))
 	default:
 		keys = w.above(logits, p.floor(top))
 	}
@@ -302,14 +302,14 @@ func TestSmallNucleus(t *testing.T) {
 			p := Params{Temperature: 1, TopP: float32(0.2 + 0.79*rng.Float64()), MinP: float32(0.2 * rng.Float64())}
 			top, w := float64(slices.Max(logits)), new(Scratch)
 			w.reserve(len(logits))
-			keys, ok := w.smallNucleus(logits, top, p)
+			keys, _, ok := w.smallNucleus(logits, top, p)
 			if !ok {
 				continue
 			}
 			small++
 			keys = slices.Clone(keys)
 			w.countBins(logits, top)
-			if want := w.from(logits, w.cut(logits, top, p)); !slices.Equal(keys, want) {
+			if want := w.from(logits, w.cut(logits, top, p, mass{})); !slices.Equal(keys, want) {
 				t.Fatalf("%+v: %d tokens, expected %d", p, len(keys), len(want))
 			}
 		}

@@ -79,8 +79,6 @@ type Scratch struct {
 	// Of countBins: the largest logit, and the tokens per bin (in count[0]).
 	top   float32
 	count [2][bins]uint32
-
-	total mass // of all logits, if smallNucleus has computed it
 }
 
 // reserve makes room for n logits.

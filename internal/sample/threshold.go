@@ -159,8 +159,8 @@ func (w *Scratch) massFrom(logits, values []float32, cut uint64, top, scale floa
 func lowestKey(v float32) uint64 { return newKey(v, math.MaxInt32) }
 
 // cut is the smallest key that top-k, top-p and min-p leave. countBins has counted
-// before.
-func (w *Scratch) cut(logits []float32, top float64, p Params) uint64 {
+// before. total is the mass of all tokens, if it is known.
+func (w *Scratch) cut(logits []float32, top float64, p Params, total mass) uint64 {
 	cut := lowestKey(-math.MaxFloat32) // -Inf is never drawn
 	if p.TopK > 0 && p.TopK < len(logits) {
 		if key, ok := w.reach(logits, logits, top, 0, float64(p.TopK)-0.5, 0.25); ok {
@@ -170,13 +170,13 @@ func (w *Scratch) cut(logits []float32, top float64, p Params) uint64 {
 		}
 	}
 	if p.byTopP() {
-		cut = w.topP(logits, top, float64(p.TopP), cut)
+		cut = w.topP(logits, top, float64(p.TopP), cut, total)
 	}
 	return max(cut, lowestKey(p.floor(top)))
 }
 
 // topP is the smallest key of the nucleus of the tokens from cut on.
-func (w *Scratch) topP(logits []float32, top, share float64, cut uint64) uint64 {
+func (w *Scratch) topP(logits []float32, top, share float64, cut uint64, total mass) uint64 {
 	all, m := cut == lowestKey(-math.MaxFloat32), mass{err: rough}
 	_, _, m.sum = w.estimate(1, math.Inf(1), bins)
 	if b, _, _ := w.estimate(1, share*m.sum, bins-1); !all || math.Exp(-float64(b)/binsPerOne) < 16*rough*m.sum {
@@ -184,8 +184,8 @@ func (w *Scratch) topP(logits []float32, top, share float64, cut uint64) uint64 
 	}
 	for ; m.err > 0; m.err = finer(m.err) {
 		switch {
-		case all && w.total.err == m.err:
-			m = w.total
+		case all && total.err == m.err:
+			m = total
 		case all:
 			m = massOf(logits, top, m.err)
 		default:

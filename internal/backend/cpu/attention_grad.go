@@ -60,12 +60,16 @@ func (k *attentionGrad) name() string {
 
 func (k *attentionGrad) width(b tensor.Bind, n int) int {
 	qs := k.qStart.all(b)
-	work := 0
-	for s := 0; s+1 < len(qs); s++ {
-		q := int(qs[s+1] - qs[s])
-		work += 5 * q * q * k.HeadDim * k.Heads // products of a head
+	return max(1, min(max(n, gradMACs(&k.AttentionAttr, qs)/maxMACs), (len(qs)-1)*k.KVHeads))
+}
+
+// gradMACs is the work of the backward pass of attention, in multiply-adds.
+func gradMACs(a *graph.AttentionAttr, qStart []int32) (work int) {
+	for s := 0; s+1 < len(qStart); s++ {
+		q := int(qStart[s+1] - qStart[s])
+		work += 5 * q * q * a.HeadDim * a.Heads // products of a head
 	}
-	return max(1, min(max(n, work/maxMACs), (len(qs)-1)*k.KVHeads))
+	return work
 }
 
 func (k *attentionGrad) runShare(w *worker, b tensor.Bind, i, n int) {

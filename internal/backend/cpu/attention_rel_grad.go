@@ -27,7 +27,9 @@ func bindAttentionRelGrad(b *binder, s *plan.Step) (kernel, error) {
 
 func (k *attentionRelGrad) name() string { return "attention by distance backward" }
 
-func (k *attentionRelGrad) width(_ tensor.Bind, n int) int { return min(n, k.KVHeads) }
+func (k *attentionRelGrad) width(b tensor.Bind, n int) int {
+	return max(1, min(max(n, gradMACs(&k.AttentionAttr, k.qStart.all(b))/maxMACs), k.KVHeads))
+}
 
 func (k *attentionRelGrad) runShare(w *worker, b tensor.Bind, i, n int) {
 	lo, hi := share(k.KVHeads, 1, i, n)

@@ -26,9 +26,10 @@ func (k *attention) width(b tensor.Bind, n int) int {
 		}
 		work += q * keys * k.HeadDim * k.Heads
 	}
-	shares := max(1, min(max(n, work/maxMACs), work/minScores))
+	long := work / maxMACs
+	shares := max(1, min(max(n, long), work/minScores))
 	if tiles := k.tiles(b); tiles*sharesEach >= n { // enough of them to leave them whole
-		shares = min(shares, max(1, tiles))
+		shares = max(min(shares, tiles), long, 1)
 	}
 	return shares
 }

@@ -103,6 +103,32 @@ func TestLongStepsAreCut(t *testing.T) {
 			t.Errorf("%d workers: %d shares of %d multiplications", workers, n, each)
 		}
 	}
+	for _, cut := range []split{{mr: 6, nr: 16, cheap: true}, {mr: 16, nr: 32, cheap: true, tiles: true}, {mr: 16, nr: 32, tiles: true, unpacks: true}, (&i16Direct{own: pairRows}).split()} {
+		for _, rows := range []int{1, 2, 16} { // memory sets the time
+			if n := cut.width(rows, 128256, 4096, 1, 1); 128256*4096/n > 2*mostWeights {
+				t.Errorf("%+v: %d shares of %d rows", cut, n, rows)
+			}
+		}
+	}
+	// A long prompt, beside answers or not.
+	for _, answers := range []int{0, 1, 9, 100} {
+		starts, keys := []int32{0}, []int32{}
+		for i := range answers {
+			starts, keys = append(starts, int32(i+1)), append(keys, 200)
+		}
+		starts, keys = append(starts, int32(answers+511)), append(keys, 32768)
+		k := &attention{AttentionAttr: graph.AttentionAttr{Heads: 32, KVHeads: 8, HeadDim: 128, Causal: true}, class: F32, direct: true, paged: true,
+			qStart: ints{full: starts, cols: 1, outer: tensor.Fixed(len(starts))}, kvLen: ints{full: keys, cols: 1, outer: tensor.Fixed(len(keys))}}
+		for _, workers := range []int{1, 4, 32} {
+			if n := k.width(tensor.Bind{}, workers); 511*32768*128*32/n > 2*maxMACs {
+				t.Errorf("%d shares of attention beside %d answers, %d workers", n, answers, workers)
+			}
+		}
+	}
+	backward := &attentionRelGrad{AttentionAttr: graph.AttentionAttr{Heads: 64, KVHeads: 64, HeadDim: 64}, qStart: ints{full: []int32{0, 2048}, cols: 1, outer: tensor.Fixed(2)}}
+	if n := backward.width(tensor.Bind{}, 1); 5*2048*2048*64*64/n > 6*maxMACs { // whole heads
+		t.Errorf("%d shares of the backward pass of attention by distance", n)
+	}
 	for _, c := range [][3]int{ // dW and dX of a head, and others
 		{cols, depth, 4096}, {4096, depth, cols}, {17, 33, 5}, {4096, 576, 1536}, {cols, depth, 17}, {3, 4096, 4096}, {4096, 7, 4096}, {500, 130, 900},
 	} {

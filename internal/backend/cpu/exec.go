@@ -137,6 +137,9 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	var lim *limit.Limiter
 	if f.n = most; most > 1 && e.limits != nil {
 		lim = e.limits.Of(b.T)
+		// Steps are cut for the configured workers, however many are active. But nobody
+		// takes shares of a worker that is alone, and for that one a large share is faster
+		// than some small ones, each of which first waits for its weights.
 		if f.n = min(most, lim.Workers()); f.n == 1 {
 			f.cutFor(1)
 		}
@@ -177,11 +180,8 @@ func (e *exec) flight() *flight {
 	return f
 }
 
-// cutStep returns the number of shares of a step, and the number of workers that start
-// with shares of their own. It depends on the configured workers, not on the active
-// ones, unless only one is active: then nobody else takes a share, and one large share
-// is faster than some small ones, each of which first waits for weights. The bits are the
-// same.
+// cutStep returns the number of shares of a step for a number of workers, and how many
+// of these start with shares of their own.
 func cutStep(k kernel, b tensor.Bind, workers int) (shares, n int) {
 	most := workers * sharesEach
 	if workers == 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,13 +14,12 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/internal/testmodels"
 	"hotpath/internal/weights"
 )
 
-// TestOneActiveWorkerKeepsBits: models that four workers are bound to give the same bits
-// if one of them is active, whose steps are cut otherwise: vectors, logits, and losses of
-// training steps.
+// TestOneActiveWorkerKeepsBits: a model that has four workers gives the same bits if only
+// one of them is active. That one runs steps in other shares. The bits are those of
+// vectors, of logits, and of the losses of training steps.
 func TestOneActiveWorkerKeepsBits(t *testing.T) {
 	embed := func(m *model.Model, most tensor.Bind) (*graph.Graph, *model.Ports, error) {
 		return m.BuildEmbed(most, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true})
@@ -32,21 +32,21 @@ func TestOneActiveWorkerKeepsBits(t *testing.T) {
 		return g, p, err
 	}
 	for _, c := range []struct {
-		fixture string
-		bind    tensor.Bind
-		build   func(*model.Model, tensor.Bind) (*graph.Graph, *model.Ports, error)
-		result  func(*model.Ports) *graph.Value
+		file   string
+		bind   tensor.Bind
+		build  func(*model.Model, tensor.Bind) (*graph.Graph, *model.Ports, error)
+		result func(*model.Ports) *graph.Value
 	}{
-		{"bert", tensor.Bind{T: 16, S: 1, R: 1}, embed, func(p *model.Ports) *graph.Value { return p.Embedding }},
-		{"bert", tensor.Bind{T: 60, S: 1, R: 1}, embed, func(p *model.Ports) *graph.Value { return p.Embedding }},
-		{"llama", tensor.Bind{T: 1, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
-		{"llama", tensor.Bind{T: 9, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
-		{"llama", tensor.Bind{T: 50, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
-		{"llama", tensor.Bind{T: 64, S: 1, R: 64}, train, func(p *model.Ports) *graph.Value { return p.Loss }},
+		{"embedder", tensor.Bind{T: 16, S: 1, R: 1}, embed, func(p *model.Ports) *graph.Value { return p.Embedding }},
+		{"embedder", tensor.Bind{T: 60, S: 1, R: 1}, embed, func(p *model.Ports) *graph.Value { return p.Embedding }},
+		{"generator", tensor.Bind{T: 1, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
+		{"generator", tensor.Bind{T: 9, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
+		{"generator", tensor.Bind{T: 50, S: 1, R: 1}, generate, func(p *model.Ports) *graph.Value { return p.Logits }},
+		{"generator", tensor.Bind{T: 64, S: 1, R: 64}, train, func(p *model.Ports) *graph.Value { return p.Loss }},
 	} {
-		for _, precision := range []Precision{F32, Auto} {
-			t.Run(fmt.Sprintf("%s/%d/%d/%s", c.fixture, c.bind.T, c.bind.R, precision), func(t *testing.T) {
-				st, err := weights.Open(testmodels.Dir(t, c.fixture))
+		for _, precision := range []Precision{F32, BF16, Auto} {
+			t.Run(fmt.Sprintf("%s/%d/%d/%s", c.file, c.bind.T, c.bind.R, precision), func(t *testing.T) {
+				st, err := weights.Open(filepath.Join("..", "..", "builtin", "hotpath-"+c.file+".gguf"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -83,8 +83,14 @@ func TestOneActiveWorkerKeepsBits(t *testing.T) {
 						if err := s.Run(context.Background(), c.bind); err != nil {
 							t.Fatal(err)
 						}
-						if w.execs[0].active > active {
-							t.Fatalf("%d workers were active, expected %d", w.execs[0].active, active)
+						e, others := w.execs[0], 0
+						for i, cut := range e.flights[0].cuts {
+							if int(cut.shares) != e.kernels[i].width(c.bind, 1) {
+								others++
+							}
+						}
+						if e.active != active || (active > 1) != (others > 0) {
+							t.Fatalf("%d workers were active, expected %d; %d steps of %d were cut otherwise than for one", e.active, active, others, len(e.kernels))
 						}
 						out = append(out, s.F32(c.result(ports))...)
 					}

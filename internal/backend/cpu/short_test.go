@@ -26,8 +26,7 @@ func TestWorkersBeginWithEqualShares(t *testing.T) {
 		{2, 1, 1, 1}, {2, 2, 2, 2}, {2, 3, 2, 2}, {2, 7, 6, 2}, {2, 8, 8, 2}, {2, 9, 9, 2},
 		{3, 2, 2, 2}, {3, 5, 3, 3}, {3, 12, 12, 3}, {3, 100, 100, 3},
 	} {
-		e := &exec{workers: make([]worker, c.workers)}
-		if shares, n := cutStep(wide{shares: c.width}, tensor.Bind{}, len(e.workers)); shares != c.shares || n != c.n {
+		if shares, n := cutStep(wide{shares: c.width}, tensor.Bind{}, c.workers); shares != c.shares || n != c.n {
 			t.Errorf("%d workers, width %d: %d shares of %d workers, expected %d of %d", c.workers, c.width, shares, n, c.shares, c.n)
 		}
 	}

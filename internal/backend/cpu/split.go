@@ -26,6 +26,9 @@ const (
 	// share that multiplies codes, if workers share the product: some 50 us. At
 	// the end of a product, idle workers wait for the shares of others.
 	maxWeights = 1 << 20
+	// mostWeights is the same for a single worker too, in all products of few rows:
+	// memory delivers them in some milliseconds, and a cancellation waits for that.
+	mostWeights = 1 << 25
 )
 
 const (
@@ -76,6 +79,15 @@ func boundedWidth(m, n, k, nr, workers, most int) int {
 // width is the number of shares of some products of m rows, n columns and depth
 // k, which are cut together.
 func (s split) width(m, n, k, products, shares int) int {
+	shares = s.widthFor(m, n, k, products, shares)
+	if m > bf16.MR {
+		return shares
+	}
+	return max(shares, min(n*products*k/mostWeights, (n+s.nr-1)/s.nr))
+}
+
+// widthFor is width without regard to mostWeights.
+func (s split) widthFor(m, n, k, products, shares int) int {
 	if weights := n * products * k; s.tiles && m <= bf16.MR {
 		switch {
 		case s.cheap:

@@ -66,7 +66,8 @@ func TestFewRowsEndTogether(t *testing.T) {
 func TestCodesEndTogether(t *testing.T) {
 	s := (&i16Direct{own: pairRows}).split()
 	for _, c := range []struct{ n, k, products, workers, want int }{
-		{128256, 2048, 1, 1, 1},
+		{128256, 2048, 1, 1, 7},
+		{8192, 2048, 2, 1, 1},
 		{128256, 2048, 1, 2, 250},
 		{8192, 2048, 2, 2, 32},
 		{2048, 8192, 1, 2, 16},
