@@ -19,7 +19,6 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
@@ -154,15 +153,7 @@ func TestBytesAreTouched(t *testing.T) {
 		{"training in bf16", fixture("llama"), BF16, tensor.Bind{T: 512, S: 4, R: 512}, tensor.Bind{T: 512, S: 4, R: 512}, train},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			st, err := weights.Open(c.path(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
-			m, err := model.Open(st)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := OpenModel(t, c.path(t))
 			g, ports, err := c.build(m, c.most)
 			if err != nil {
 				t.Fatal(err)

@@ -11,22 +11,13 @@ import (
 	"hotpath/internal/optest"
 	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
 // embedWith embeds the same texts with a backend of these options.
 func embedWith(t *testing.T, o cpu.Options, delay func(*plan.Step) float64) ([]float32, *profile.Profile) {
 	t.Helper()
-	st, err := weights.Open(testmodels.Dir(t, "bert"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cpu.OpenModel(t, testmodels.Dir(t, "bert"))
 	be, err := cpu.New(o)
 	if err != nil {
 		t.Fatal(err)

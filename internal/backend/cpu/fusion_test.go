@@ -11,7 +11,6 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 )
 
 // TestStepsOfALayer: a layer is as few steps as there are kernels for, and no
@@ -55,15 +54,7 @@ func TestStepsOfALayer(t *testing.T) {
 		{"gradients of a norm", "llama", train, "norm_dw", []string{"norm_dw", "norm_dx+add", "linear_dx", "(linear_dw)", "attention_grad"}},
 		{"gradient of a tied table", "gpt2", train, "embed_grad+add", []string{"(embed_grad+add)"}},
 	} {
-		st, err := weights.Open(testmodels.Dir(t, c.model))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		m, err := model.Open(st)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := cpu.OpenModel(t, testmodels.Dir(t, c.model))
 		g, err := c.build(m)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
@@ -20,15 +19,7 @@ import (
 // callers at the same time get the bits of one worker, and the books of the recording
 // close for every lane.
 func TestManyWorkers(t *testing.T) {
-	st, err := weights.Open(testmodels.Dir(t, "bert"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cpu.OpenModel(t, testmodels.Dir(t, "bert"))
 	texts := make([][]int32, 24)
 	for i := range texts {
 		for k := range 1 + i*5%40 {

@@ -13,7 +13,6 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 )
 
 // unmerged is the CPU with a step of its own for each norm and each rotation.
@@ -45,15 +44,7 @@ func TestMergedStepsKeepBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range append(paths, files...) {
-		st, err := weights.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
-		m, err := model.Open(st)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := cpu.OpenModel(t, path)
 		if !m.Config().CanGenerate {
 			continue
 		}
@@ -139,15 +130,7 @@ func decodeOn(t *testing.T, m *model.Model, o cpu.Options, kv tensor.DType, seqs
 // TestBarriersOfFewRows: a step of a few sequences has as many barriers as one of a
 // single sequence, five per layer, on every tier (HOTPATH_CPU).
 func TestBarriersOfFewRows(t *testing.T) {
-	st, err := weights.Open(testmodels.Dir(t, "llama"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cpu.OpenModel(t, testmodels.Dir(t, "llama"))
 	be, err := cpu.New(cpu.Options{Workers: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/internal/weights"
 )
 
 // modelPath finds a real model fetched by scripts/fetch_models.sh.
@@ -28,15 +27,7 @@ func modelPath(tb testing.TB, name string) string {
 
 // BenchmarkMiniLM embeds whole batches of the real model.
 func BenchmarkMiniLM(b *testing.B) {
-	st, err := weights.Open(modelPath(b, "all-MiniLM-L6-v2"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer st.Close()
-	m, err := model.Open(st)
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := cpu.OpenModel(b, modelPath(b, "all-MiniLM-L6-v2"))
 	for _, shape := range [][2]int{{1, 16}, {8, 64}, {32, 128}, {4, 256}} {
 		for _, workers := range []int{1, 2} {
 			b.Run(fmt.Sprintf("batch=%d/seq=%d/workers=%d", shape[0], shape[1], workers), func(b *testing.B) {

@@ -14,7 +14,6 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/internal/weights"
 )
 
 // TestOneActiveWorkerKeepsBits: a model that has four workers gives the same bits if only
@@ -46,15 +45,7 @@ func TestOneActiveWorkerKeepsBits(t *testing.T) {
 	} {
 		for _, precision := range []Precision{F32, BF16, Auto} {
 			t.Run(fmt.Sprintf("%s/%d/%d/%s", c.file, c.bind.T, c.bind.R, precision), func(t *testing.T) {
-				st, err := weights.Open(filepath.Join("..", "..", "builtin", "hotpath-"+c.file+".gguf"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer st.Close()
-				m, err := model.Open(st)
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := OpenModel(t, filepath.Join("..", "..", "builtin", "hotpath-"+c.file+".gguf"))
 				g, ports, err := c.build(m, c.bind)
 				if err != nil {
 					t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hotpath/internal/backend/cpu"
 	"hotpath/internal/graph"
 	"hotpath/internal/graph/grad"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/stats"
 	"hotpath/internal/tensor"
-	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
@@ -115,15 +115,7 @@ func trainCase(b *testing.B, m *model.Model) (*plan.Session, func(int) tensor.Bi
 func BenchmarkProfilingOverhead(b *testing.B) {
 	for _, c := range overheadCases {
 		b.Run(c.name, func(b *testing.B) {
-			st, err := weights.Open(modelPath(b, c.model))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer st.Close()
-			m, err := model.Open(st)
-			if err != nil {
-				b.Fatal(err)
-			}
+			m := cpu.OpenModel(b, modelPath(b, c.model))
 			// One session, so that both kinds of runs meet the same memory.
 			s, next, done := c.open(b, m)
 			defer done()

@@ -8,22 +8,13 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/model"
 	"hotpath/internal/testmodels"
-	"hotpath/internal/weights"
 	"hotpath/profile"
 )
 
 // TestShortRecordingsHaveCeilings: one run is enough for a roofline, because what
 // samples are missing are taken at the end.
 func TestShortRecordingsHaveCeilings(t *testing.T) {
-	st, err := weights.Open(testmodels.Dir(t, "bert"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	m, err := model.Open(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cpu.OpenModel(t, testmodels.Dir(t, "bert"))
 	for _, mode := range []engine.Mode{engine.Fine, engine.Coarse} {
 		be, err := cpu.New(cpu.Options{Workers: 2})
 		if err != nil {

@@ -79,15 +79,15 @@ func boundedWidth(m, n, k, nr, workers, most int) int {
 // width is the number of shares of some products of m rows, n columns and depth
 // k, which are cut together.
 func (s split) width(m, n, k, products, shares int) int {
-	shares = s.widthFor(m, n, k, products, shares)
+	shares = s.byWork(m, n, k, products, shares)
 	if m > bf16.MR {
 		return shares
 	}
 	return max(shares, min(n*products*k/mostWeights, (n+s.nr-1)/s.nr))
 }
 
-// widthFor is width without regard to mostWeights.
-func (s split) widthFor(m, n, k, products, shares int) int {
+// byWork is width without regard to mostWeights.
+func (s split) byWork(m, n, k, products, shares int) int {
 	if weights := n * products * k; s.tiles && m <= bf16.MR {
 		switch {
 		case s.cheap:
