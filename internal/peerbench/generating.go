@@ -205,7 +205,7 @@ func (p place) bandwidth(name, title string, in inputs) Group {
 	ours.Op, ours.Unit = "bytes", "GB/s"
 	reads.Op, reads.Unit = "reads", "GB/s"
 	work := decode(1)
-	work.Steps = 3 * decodeSteps // reads of a small model go over its bytes about 50 times: what is in L3 then is there for both
+	work.Steps = 3 * decodeSteps // reads of a small model go over its bytes about 100 times: what is in L3 then is there for both
 	return Group{
 		Name: "bandwidth-" + name, Title: "Bytes read per second in decode, " + title, Lead: "hotpath",
 		Note:   "Weights that a token needs, against reads of as many bytes.",

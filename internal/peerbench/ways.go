@@ -84,6 +84,9 @@ var samplings = map[string]sample.Params{
 	"penalties, top-k 40":       {Temperature: 0.8, TopK: 40, Seed: 1, Penalties: sample.Penalties{Repeat: 1.1, Frequency: 0.1, Presence: 0.1}},
 }
 
+// readFor is how long reads of memory last, so that a short disturbance is a small part.
+const readFor = 200 * time.Millisecond
+
 // way finds a way of a request by its name: a sampling; a mode of sharing a batch;
 // "threads=1", hotpath on so many threads; "fixed=1", on so many threads that take part in
 // every run, on any core; "f32=2", so many threads at what the machine does at most
@@ -142,7 +145,7 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 		}
 	case "reads":
 		return func([][]int32, int) (float64, float64, error) {
-			return ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads) / 1e9, 1, nil
+			return ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads, readFor) / 1e9, 1, nil
 		}, nil
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {

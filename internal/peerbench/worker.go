@@ -187,7 +187,7 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		return fmt.Errorf("%s without a model", q.Op)
 	}
 	if q.Op == "reads" {
-		rate := ceiling.ReadOf(ctx, int(w.tokenBytes()), w.threads)
+		rate := ceiling.ReadOf(ctx, int(w.tokenBytes()), w.threads, readFor)
 		a.Amount, a.Seconds = []float64{rate / 1e9}, []float64{1}
 		return nil
 	}

@@ -20,11 +20,10 @@ import (
 )
 
 const (
-	fmaSlice   = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
-	readBytes  = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
-	readMost   = 1 << 30               // all workers' buffers together
-	readSlice  = 1 << 20               // bytes of one read call at most
-	sliceBytes = 32 << 20              // of a worker, to choose how it reads
+	fmaSlice  = 50 * time.Microsecond // one assembly call: short, as it cannot be preempted
+	readBytes = 96 << 20              // one worker's buffer: beyond L2, and beyond L3 on most machines
+	readMost  = 1 << 30               // all workers' buffers together
+	readChunk = 1 << 20               // bytes that one pattern reads before the next has its turn
 )
 
 // FMA is the f32 rate of one core in GFLOP/s under a tier, with every operand
@@ -87,86 +86,82 @@ func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	return stats.MedianSorted(rates[:count])
 }
 
-// readSlices are the bytes of a read call, of which it reads four streams. Which is
-// fastest depends on pages: where a virtual machine has small ones, streams that are
-// near each other are a quarter faster on one core.
-var readSlices = [...]int{readSlice, 256 << 10, 64 << 10}
-
-// fastest has the index of readSlices that a number of threads reads fastest by.
-var fastest sync.Map // [int]int
-
-// sliceFor is the one of readSlices with the best median of some short samples in turn.
-// It is found once per number of threads: the best of samples that belong to a
-// measurement would be the luckiest one.
-func sliceFor(ctx context.Context, buf []byte, threads int) int {
-	if i, ok := fastest.Load(threads); ok {
-		return readSlices[i.(int)]
-	}
-	const rounds = 5
-	buf = buf[:min(len(buf), threads*sliceBytes)]
-	var rates [len(readSlices)][rounds]float64
-	for round := range rounds {
-		for i, slice := range readSlices {
-			rates[i][round] = readBy(ctx, buf, threads, slice, 0)
-		}
-	}
-	best, most := 0, 0.0
-	for i := range rates {
-		slices.Sort(rates[i][:])
-		if m := stats.MedianSorted(rates[i][:]); m > most {
-			best, most = i, m
-		}
-	}
-	if ctx.Err() == nil {
-		fastest.Store(threads, best)
-	}
-	return readSlices[best]
+// pattern is a way to read memory: calls of slice bytes, each in four streams.
+type pattern struct {
+	call  func(isa.Tier, []byte)
+	slice int
 }
+
+// patterns are all that a measurement tries. Which is fastest depends on the machine
+// and on the moment: large slices read large pages faster, small ones small pages, as
+// those of some virtual machines; caches give most without prefetches.
+var patterns = [...]pattern{{stream, readChunk}, {stream, 256 << 10}, {stream, 64 << 10}, {read, 256 << 10}}
+
+// tally is what a worker read by one pattern.
+type tally struct{ bytes, seconds float64 }
 
 // Read is the rate in bytes/s at which threads workers, or as many of them as can
 // run at once, together read buf, which they share out, at least once and for
-// about d, unless ctx ends.
+// about d, unless ctx ends. Patterns alternate chunk by chunk, and the rate is that of
+// the fastest: all have had the same moments, so that a noisy one favours none.
 func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
 	threads = workers(threads)
-	if len(buf) < threads*sliceBytes { // too little to choose by
-		return readBy(ctx, buf, threads, readSlice, d)
-	}
-	return readBy(ctx, buf, threads, sliceFor(ctx, buf, threads), d)
-}
-
-func readBy(ctx context.Context, buf []byte, threads, slice int, d time.Duration) float64 {
-	threads = workers(threads)
-	share := len(buf) / threads &^ (readSlice - 1)
+	share := len(buf) / threads &^ (readChunk - 1)
 	if share == 0 {
 		return 0
 	}
 	t := isa.Active()
-	rates := make([]float64, threads)
-	together(threads, func(w int) {
-		part := buf[w*share : (w+1)*share]
-		done := 0
-		start := time.Now()
-		for ctx.Err() == nil && (done == 0 || time.Since(start) < d) {
-			for o := 0; o < share && ctx.Err() == nil; o += slice {
-				stream(t, part[o:o+slice])
-				done += slice
-			}
-		}
-		rates[w] = float64(done) / time.Since(start).Seconds()
-	})
-	return sum(rates)
+	all := make([][len(patterns)]tally, threads)
+	together(threads, func(w int) { all[w] = readShare(ctx, t, buf[w*share:(w+1)*share], d) })
+	return fastest(all)
 }
 
-// ReadOf is Read of that many bytes, in about 0.1 s.
-func ReadOf(ctx context.Context, bytes, threads int) float64 {
+// readShare reads the part of one worker, whose length is a multiple of readChunk. The
+// next pass gives each chunk to the next pattern: some chunks may lie in a nearer cache.
+func readShare(ctx context.Context, t isa.Tier, part []byte, d time.Duration) (by [len(patterns)]tally) {
+	start := time.Now()
+	now := start
+	for pass := 0; ctx.Err() == nil && (pass == 0 || now.Sub(start) < d); pass++ {
+		for chunk := 0; chunk < len(part)/readChunk && ctx.Err() == nil; chunk++ {
+			i := (chunk + pass) % len(patterns)
+			p := patterns[i]
+			for o := chunk * readChunk; o < (chunk+1)*readChunk; o += p.slice {
+				p.call(t, part[o:o+p.slice])
+			}
+			before := now
+			now = time.Now()
+			by[i].bytes += readChunk
+			by[i].seconds += now.Sub(before).Seconds()
+		}
+	}
+	return by
+}
+
+// fastest is the rate of the pattern by which all workers together read fastest.
+func fastest(all [][len(patterns)]tally) (most float64) {
+	for i := range patterns {
+		rate := 0.0
+		for w := range all {
+			if by := all[w][i]; by.seconds > 0 {
+				rate += by.bytes / by.seconds
+			}
+		}
+		most = max(most, rate)
+	}
+	return most
+}
+
+// ReadOf is Read of that many bytes for about d, from pages that each worker wrote
+// itself.
+func ReadOf(ctx context.Context, bytes, threads int, d time.Duration) float64 {
 	threads = workers(threads)
-	share := max(readSlice, bytes/threads&^(readSlice-1))
+	share := max(readChunk, bytes/threads&^(readChunk-1))
 	buf, free := mapped(threads * share)
 	defer free()
 	together(threads, func(w int) { // pages lie near who first writes to them
 		touch(ctx, buf[w*share:(w+1)*share])
 	})
-	return Read(ctx, buf, threads, 100*time.Millisecond)
+	return Read(ctx, buf, threads, d)
 }
 
 // Machine is what threads workers reach together.
@@ -200,7 +195,7 @@ func Measure(ctx context.Context, threads int) Machine {
 	if ctx.Err() != nil {
 		return m
 	}
-	m.Read = ReadOf(ctx, threads*min(readBytes, readMost/threads), threads)
+	m.Read = ReadOf(ctx, threads*min(readBytes, readMost/threads), threads, 100*time.Millisecond)
 	return m
 }
 

@@ -31,6 +31,43 @@ func TestRatesArePositive(t *testing.T) {
 	}
 }
 
+// Each pattern reads as much as the others, and in the next pass the chunks of another.
+func TestPatternsTakeTurns(t *testing.T) {
+	n := len(patterns)
+	part := make([]byte, 2*n*readChunk)
+	for i, by := range readShare(context.Background(), isa.Active(), part, 0) {
+		if by.bytes != 2*readChunk || !(by.seconds > 0) {
+			t.Errorf("pattern %d of %d: %+v in one pass, expected 2 chunks", i, n, by)
+		}
+	}
+	for i, by := range readShare(context.Background(), isa.Active(), part[:readChunk], 20*time.Millisecond) {
+		if by.bytes == 0 {
+			t.Errorf("pattern %d of %d never read the only chunk", i, n)
+		}
+	}
+	for i, p := range patterns {
+		if readChunk%p.slice != 0 || p.slice%1024 != 0 {
+			t.Errorf("pattern %d: slices of %d bytes, expected whole calls in a chunk", i, p.slice)
+		}
+	}
+}
+
+// One pattern counts for all workers, by the sum of their rates.
+func TestFastestPattern(t *testing.T) {
+	one := func(a, b float64) (by [len(patterns)]tally) {
+		by[0], by[1] = tally{a, 1}, tally{2 * b, 2}
+		return by
+	}
+	for _, c := range []struct {
+		all  [][len(patterns)]tally
+		want float64
+	}{{nil, 0}, {make([][len(patterns)]tally, 2), 0}, {[][len(patterns)]tally{one(3, 5)}, 5}, {[][len(patterns)]tally{one(9, 5), one(1, 4)}, 10}} {
+		if got := fastest(c.all); got != c.want {
+			t.Errorf("%v: %g, expected %g", c.all, got, c.want)
+		}
+	}
+}
+
 func TestMeasureStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -101,14 +101,14 @@ func workers(threads int) int { return max(1, min(threads, isa.Threads())) }
 // a rate from beyond it.
 func readSize(bytes float64, threads int) int {
 	n := 1 << (bits.Len(uint(min(max(bytes, 1), mostRead))) - 1)
-	return max(n, readSlice*threads)
+	return max(n, readChunk*threads)
 }
 
 // touch writes to each page, unless ctx ends: those that were never written share
 // one zero page.
 func touch(ctx context.Context, buf []byte) {
 	for i := 0; i < len(buf); i += 4096 {
-		if i%readSlice == 0 && ctx.Err() != nil {
+		if i%readChunk == 0 && ctx.Err() != nil {
 			return
 		}
 		buf[i] = 1

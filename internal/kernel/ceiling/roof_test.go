@@ -12,7 +12,7 @@ func TestFloor(t *testing.T) {
 	r := &Roof{
 		ctx:   context.Background(),
 		flops: map[flopKey]float64{{"f32", 1}: 100, {"bf16", 1}: 1000},
-		read:  map[readKey]float64{{1, readSlice}: 10},
+		read:  map[readKey]float64{{1, readChunk}: 10},
 	}
 	for _, c := range []struct {
 		class        string
@@ -43,7 +43,7 @@ func TestRoofKnowsGOMAXPROCS(t *testing.T) {
 	if _, ok := r.flops[flopKey{"f32", 1}]; !ok || len(r.flops) != 1 {
 		t.Errorf("GOMAXPROCS 1: measured %v, expected one worker", r.flops)
 	}
-	if _, ok := r.read[readKey{1, readSlice}]; !ok || len(r.read) != 1 {
+	if _, ok := r.read[readKey{1, readChunk}]; !ok || len(r.read) != 1 {
 		t.Errorf("GOMAXPROCS 1: measured %v, expected one worker", r.read)
 	}
 	for _, threads := range []int{-1, 0, 1, 2, 1000} {
@@ -62,8 +62,8 @@ func TestRoofRemembers(t *testing.T) {
 			t.Errorf("%s: %g FLOP/s, then %g", class, first, r.FLOPs(class, 1))
 		}
 	}
-	if first := r.Read(1, 1); !(first > 1e6) || r.Read(1, readSlice) != first {
-		t.Errorf("%g bytes/s, then %g", first, r.Read(1, readSlice))
+	if first := r.Read(1, 1); !(first > 1e6) || r.Read(1, readChunk) != first {
+		t.Errorf("%g bytes/s, then %g", first, r.Read(1, readChunk))
 	}
 }
 
