@@ -85,9 +85,7 @@ func (p place) scaling(model string, in inputs) Group {
 			"One thread is measured on each core; its rate is the mean. A gain is the median ratio per turn. The last rows divide hotpath's gain by that of the peak, per turn.",
 		Reference: p.reference(model), Inputs: in, Paired: true,
 	}
-	work := embed(32, 128, p.threads) // a call for each core that one thread is on
-	work.Seconds, work.Cores = scalingSeconds, true
-	g.Works = []Work{work}
+	g.Works = []Work{p.onEachCore(scalingSeconds)}
 	counts := slices.Compact([]int{1, p.threads})
 	runner := p.hotpath("", model, floorBF16)
 	g.addWays(runner, ours, "threads", "", counts)
@@ -99,6 +97,15 @@ func (p place) scaling(model string, in inputs) Group {
 
 // scalingSeconds are some dozen turns of 1 and of 2 threads.
 const scalingSeconds = 4
+
+// onEachCore is embedding with one call per core and turn: one thread, of hotpath and
+// of the ceiling, is on another core in each call. Cores differ 2.5 times in their
+// speed at tiles, and where one thread was must not decide what more threads gain.
+func (p place) onEachCore(seconds float64) Work {
+	work := embed(32, 128, p.threads)
+	work.Seconds, work.Cores = seconds, true
+	return work
+}
 
 // besideEachOther puts each ceiling behind the work on as many threads. A core that
 // computes in tiles may run at half its clock for a while: both then see the same.
@@ -129,8 +136,6 @@ func (p place) curves() []Group {
 		g.Runners = besideEachOther(g.Runners, len(counts))
 		return g
 	}
-	short := embed(32, 128, 2)
-	short.Seconds = curveSeconds
 	makeMiniLM := func() error { return makeOnce(minilm, writeDir("minilm")) }
 	training := p.hotpath("", "", 0)
 	training.Argv = []string{selfPath, "worker", "--train", gpt2}
@@ -139,7 +144,7 @@ func (p place) curves() []Group {
 			p.hotpath("", llama, 0), inputs{Model: llama, Random: true}, makeLlama),
 		group("prefill", fmt.Sprintf("Prefill of %d tokens, Llama 1B Q4_0", curvePrompt), prefill(curvePrompt, 1), compute,
 			p.hotpath("", llama, 0), inputs{Model: llama, Random: true}, makeLlama),
-		group("embed", "Embedding 32 texts of 128 tokens, MiniLM's shape", short, compute,
+		group("embed", "Embedding 32 texts of 128 tokens, MiniLM's shape", p.onEachCore(curveSeconds), compute,
 			p.hotpath("", minilm, 0), inputs{Model: minilm, Random: true}, makeMiniLM),
 		group("train", fmt.Sprintf("Training step of %d tokens, GPT-2 124M", curveTrained), Work{Name: "train", Op: "train", Texts: 1, Lengths: []int{1}, Reps: 1}, compute,
 			training, inputs{}, func() error {
@@ -176,7 +181,7 @@ func (p place) modes(model string, making func() error) Group {
 const (
 	curvePrompt  = 512
 	curveTrained = 2048
-	curveSeconds = 2 // of embedding in a round: some turns
+	curveSeconds = 2 // of embedding in a round: some turns of few cores, one of many
 )
 
 func (p place) shape(name string) string { return filepath.Join(p.cache, "shapes", name) }

@@ -76,6 +76,24 @@ func TestCurvesAreAskedFor(t *testing.T) {
 	}
 }
 
+// TestEmbeddingIsOnEachCore: where gains of threads at tiles are measured, a turn has one
+// call per core.
+func TestEmbeddingIsOnEachCore(t *testing.T) {
+	found := 0
+	for _, g := range groups(place{cache: "c", models: "m", threads: 16}) {
+		if g.Name != "threads" && g.Name != "scale-embed" {
+			continue
+		}
+		found++
+		if w := g.Works[0]; w.Reps != 16 || !w.Cores || !g.Paired {
+			t.Errorf("%s: %+v, expected turns of 16 calls, each on a core", g.Name, w)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d groups, expected 2", found)
+	}
+}
+
 // TestWaysOfGenerating: prompts, reads and tokens of several numbers of threads.
 func TestWaysOfGenerating(t *testing.T) {
 	prompt := [][]int32{{2, 3, 4, 5, 6, 7, 8, 9}}
