@@ -128,3 +128,14 @@ func TestSplitGivesAll(t *testing.T) {
 		}
 	}
 }
+
+// TestManyWorkersEndTogether: of many workers the slowest is slow, so their last runs
+// are shorter than those of a few.
+func TestManyWorkersEndTogether(t *testing.T) {
+	for workers, want := range map[int]int{2: 256, 4: 256, 5: 128, 16: 128} {
+		s := NewSplit(256*workers, workers, 256)
+		if got := s.Next(); got != want {
+			t.Errorf("%d workers: a run of %d tokens, expected %d", workers, got, want)
+		}
+	}
+}
