@@ -81,7 +81,7 @@ func (p place) scaling(model string, in inputs) Group {
 	more := fmt.Sprintf("%d threads", p.threads)
 	g := Group{
 		Name: "threads", Title: "From 1 to " + more,
-		Note: "all-MiniLM-L6-v2. One process alternates, call by call, between hotpath with 1 thread, hotpath with " + more + ", and a peak benchmark of 10 ms (operands in registers) with as many. " +
+		Note: "all-MiniLM-L6-v2. One process alternates, call by call, between hotpath with 1 thread, hotpath with " + more + ", and a peak benchmark of 20 ms (operands in registers, operations over elapsed time) with as many. " +
 			"One thread is measured on each core; its rate is the mean. A gain is the median ratio per turn. The last rows divide hotpath's gain by that of the peak, per turn.",
 		Reference: p.reference(model), Inputs: in, Paired: true,
 	}

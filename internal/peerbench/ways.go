@@ -13,7 +13,6 @@ import (
 	"hotpath/internal/engine"
 	"hotpath/internal/experiment"
 	"hotpath/internal/kernel/ceiling"
-	"hotpath/internal/kernel/isa"
 	"hotpath/internal/sample"
 )
 
@@ -149,14 +148,7 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 		}, nil
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {
-			switch {
-			case threads > 1: // a roof keeps what it measured: a new one for each call
-			case kind == "f32":
-				return ceiling.FMA(isa.Active()), 1, nil
-			default:
-				return ceiling.Tiles(kind), 1, nil
-			}
-			return ceiling.NewRoof(context.Background()).FLOPs(kind, threads) / 1e9, 1, nil
+			return ceiling.Sustained(context.Background(), kind, threads, peakTime) / 1e9, 1, nil
 		}
 	default:
 		return nil, fmt.Errorf("way %q, expected %s, default, auto, fine, coarse, threads=N, fixed=N, f32=N, bf16=N or reads=N", name, strings.Join(slices.Sorted(maps.Keys(samplings)), ", "))
@@ -281,6 +273,9 @@ func (b bench) together(ctx context.Context, g Group, src *source, entries []*en
 	}
 	return nil
 }
+
+// peakTime is how long a peak is measured: some turns of the system's scheduler.
+const peakTime = 20 * time.Millisecond
 
 // warmTokens are enough to warm up with, whatever the work is.
 const warmTokens = 4096

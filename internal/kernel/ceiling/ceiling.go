@@ -63,15 +63,7 @@ func fmaRate(ctx context.Context, t isa.Tier, d time.Duration) float64 {
 // operations/s: the best burst promises what a shared machine seldom gives.
 // f makes n rounds and says how many operations they were.
 func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
-	n := 1000
-	for ctx.Err() == nil {
-		start := time.Now()
-		f(n)
-		if el := time.Since(start); el >= fmaSlice/2 || n >= 1<<30 {
-			break
-		}
-		n *= 2
-	}
+	n := burst(ctx, f)
 	var rates [1024]float64
 	count := 0
 	for start := time.Now(); ctx.Err() == nil && count < len(rates) && (count == 0 || time.Since(start) < d); count++ {
@@ -99,6 +91,43 @@ var patterns = [...]pattern{{stream, readChunk}, {stream, 256 << 10}, {stream, 6
 
 // tally is what a worker read by one pattern.
 type tally struct{ bytes, seconds float64 }
+
+// burst is how many rounds of f take about fmaSlice.
+func burst(ctx context.Context, f func(n int) float64) int {
+	n := 1000
+	for ctx.Err() == nil {
+		start := time.Now()
+		f(n)
+		if el := time.Since(start); el >= fmaSlice/2 || n >= 1<<30 {
+			break
+		}
+		n *= 2
+	}
+	return n
+}
+
+// Sustained is what threads workers compute together in a class for about d, in
+// FLOP/s: operations over elapsed time. The other rates here are those of a core while
+// it runs. This one counts the time that other processes or other machines take from
+// it, as the time of work does.
+func Sustained(ctx context.Context, class string, threads int, d time.Duration) float64 {
+	f := opsOf(class)
+	n := burst(ctx, f)
+	rates := make([]float64, workers(threads))
+	one := func(w int) {
+		ops, start := 0.0, time.Now()
+		for ctx.Err() == nil && (ops == 0 || time.Since(start) < d) {
+			ops += f(n)
+		}
+		rates[w] = ops / time.Since(start).Seconds()
+	}
+	if len(rates) == 1 {
+		one(0) // on the caller's thread, which may be bound to a core
+	} else {
+		together(len(rates), one)
+	}
+	return sum(rates)
+}
 
 // Read is the rate in bytes/s at which threads workers, or as many of them as can
 // run at once, together read buf, which they share out, at least once and for

@@ -102,3 +102,20 @@ func BenchmarkMeasure(b *testing.B) {
 		b.ReportMetric(m.Read/1e9, "GB/s")
 	}
 }
+
+// TestSustainedEnds: a class without a kernel of its own is f32's, and a
+// cancelled context ends after one burst at most.
+func TestSustainedEnds(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		for _, class := range []string{"f32", "bf16"} {
+			if got := Sustained(t.Context(), class, threads, time.Millisecond); !(got > 0) {
+				t.Errorf("%s on %d threads: %v FLOP/s", class, threads, got)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := Sustained(ctx, "f32", 2, time.Hour); got != 0 {
+		t.Errorf("%v FLOP/s under a cancelled context", got)
+	}
+}

@@ -53,28 +53,28 @@ func (r *Roof) FLOPs(class string, threads int) float64 {
 	key := flopKey{class, workers(threads)}
 	if _, ok := r.flops[key]; !ok && r.ctx.Err() == nil {
 		rates := make([]float64, key.threads)
-		one := ofClass(class)
-		together(key.threads, func(w int) { rates[w] = one() })
-		r.flops[key] = sum(rates) * 1e9
+		ops := opsOf(class)
+		together(key.threads, func(w int) { rates[w] = rate(r.ctx, 10*time.Millisecond, ops) })
+		r.flops[key] = sum(rates)
 	}
 	return r.flops[key]
 }
 
-// ofClass is what measures the GFLOP/s of a class on one core, under the active
-// tier.
-func ofClass(class string) func() float64 {
+// opsOf makes rounds of a class's operations on one core under the active tier, and says
+// how many they were.
+func opsOf(class string) func(n int) float64 {
 	t := isa.Active()
-	switch tiles := t >= isa.AMX; {
-	case class == "bf16" && tiles:
-		return func() float64 { return Tiles("bf16") }
-	case class == "i8g32" && tiles:
-		return func() float64 { return Tiles("int8") }
+	switch wide := t >= isa.AMX; {
+	case class == "bf16" && wide:
+		return func(n int) float64 { return tiles("bf16", n) }
+	case class == "i8g32" && wide:
+		return func(n int) float64 { return tiles("int8", n) }
 	case class == "i8g32":
-		return func() float64 { return Dot(t) }
+		return func(n int) float64 { return dot(t, n) }
 	case class == "i16g32":
-		return func() float64 { return Pairs(t) }
+		return func(n int) float64 { return pairs(t, n) }
 	}
-	return func() float64 { return FMA(t) }
+	return func(n int) float64 { return fma(t, n) }
 }
 
 // Read is the bytes/s at which workers together read that many bytes over and
