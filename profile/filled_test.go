@@ -84,7 +84,7 @@ func filled(t testing.TB) *Profile {
 	p.BadRuns, p.Abandoned = 1, 2
 	p.Go = &GoStats{HeapCount: HeapCount{1200, 4 << 20}, Cycles: 3, Pause: 120_000, LongPause: 70_000, GCTime: 2_500_000, Goroutines: 4}
 	p.Process = &ProcessStats{Before: 12_000_000, BeforeCPU: 9_000_000, Scoped: 5_000, InRuns: p.Elapsed, Probing: 10_000, Folding: 5_000, Recorder: 3 << 20}
-	p.Resident = &Residency{Bytes: 100 << 20, Owners: []MemoryOwner{{"weights, packed", 90 << 20}, {otherMemory, 10 << 20}}}
+	p.Resident = &Residency{Bytes: 100 << 20, Owners: []MemoryOwner{{"weights, packed", 90 << 20, 95 << 20}, {otherMemory, 10 << 20, 0}}}
 	p.Processor = &ProcessorStats{User: 800_000, System: 50_000, Waited: 40_000, Stolen: 10_000_000, Switches: 3, Preempted: 1, MinorFaults: 200, MajorFaults: 1}
 	for i := range p.Plans { // collections as the test has them differ from run to run
 		s := &p.Plans[i]

@@ -152,7 +152,7 @@ func fixture(t testing.TB) *Profile {
 		t.Errorf("nothing of the whole process: %+v", p.Process)
 	}
 	p.Process = &ProcessStats{Before: 12_000_000, BeforeCPU: 9_000_000, Scoped: 205_000, InRuns: p.Elapsed, Probing: 10_000, Folding: 5_000, Recorder: 3 << 20}
-	p.Resident = &Residency{Bytes: 100 << 20, Owners: []MemoryOwner{{"weights, packed", 90 << 20}, {otherMemory, 10 << 20}}}
+	p.Resident = &Residency{Bytes: 100 << 20, Owners: []MemoryOwner{{"weights, packed", 90 << 20, 95 << 20}, {otherMemory, 10 << 20, 0}}}
 	p.Processor = &ProcessorStats{User: 800_000, System: 50_000, Waited: 40_000, Stolen: 10_000_000, Switches: 3, Preempted: 1, MinorFaults: 200}
 	p.Ledger.GC = 0
 	for i := range p.Plans {

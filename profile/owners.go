@@ -2,91 +2,13 @@ package profile
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"runtime/metrics"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"unsafe"
 )
-
-// MemoryOwner is who holds resident memory of the process.
-type MemoryOwner struct {
-	Owner string `json:"owner"`
-	Bytes int64  `json:"bytes"`
-}
-
-// Residency is the resident memory of the process by owner, when most of it was in use:
-// at the end of a session or at the snapshot. The owners add up to Bytes.
-type Residency struct {
-	Bytes  int64         `json:"bytes"`
-	Owners []MemoryOwner `json:"owners"` // the largest first
-}
-
-// OwnerKind says how the bytes of an owner are known, and so how far they differ from
-// recording to recording of one build.
-type OwnerKind int
-
-// The kinds of owners.
-const (
-	OwnedPages    OwnerKind = iota // memory of a known size that is used whole
-	TouchedPages                   // memory of which a run touches more or less
-	SampledHeap                    // objects on the Go heap, estimated from samples
-	CollectorHeap                  // depends on when the Go heap was collected last
-	LoadedCode                     // the program and libraries
-)
-
-// Kind is the kind of the owner.
-func (o MemoryOwner) Kind() OwnerKind {
-	switch {
-	case o.Owner == garbageHeap || o.Owner == freeHeap || o.Owner == goRuntime:
-		return CollectorHeap
-	case o.Owner == goHeap || o.Owner == otherMemory || o.Owner == recorderMemory:
-		return SampledHeap
-	case slices.ContainsFunc(heapOwners, func(h heapRow) bool { return h.owner == o.Owner }):
-		return SampledHeap
-	case strings.HasSuffix(o.Owner, "worker scratch") || o.Owner == CeilingSamples:
-		return TouchedPages
-	case o.Owner == programMemory || strings.HasPrefix(o.Owner, mappedFile) && strings.Contains(o.Owner, ".so"):
-		return LoadedCode
-	}
-	return OwnedPages
-}
-
-// inUse is the part that somebody is known to use. The rest may grow while owners let
-// go of theirs: after a session's end more can be resident than before.
-func (r *Residency) inUse() int64 {
-	n := r.Bytes
-	for _, o := range r.Owners {
-		switch o.Owner {
-		case otherMemory, goRuntime, freeHeap, garbageHeap:
-			n -= o.Bytes
-		}
-	}
-	return n
-}
-
-func (r *Residency) check() error {
-	if r == nil {
-		return nil
-	}
-	if len(r.Owners) == 0 {
-		return errors.New("owners has no entries, expected who holds the memory")
-	}
-	sum := int64(0)
-	for _, o := range r.Owners {
-		if sum += o.Bytes; sum > most {
-			return fmt.Errorf("%q has %d bytes, expected a sum of at most %d", o.Owner, o.Bytes, int64(most))
-		}
-	}
-	if sum != r.Bytes {
-		return fmt.Errorf("owners have %d bytes, expected the %d that are resident", sum, r.Bytes)
-	}
-	return nil
-}
 
 // owners lists memory with its owners.
 type owners struct {
@@ -199,7 +121,7 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 		return nil
 	}
 	free := metricBytes("/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes")
-	found := map[string]int64{}
+	found, held := map[string]int64{}, map[string]int64{} // resident and allocated, by owner
 	var all int64
 	for _, m := range regions {
 		found[m.name] += m.bytes
@@ -221,7 +143,11 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 		counted = end
 		i := sort.Search(len(regions), func(i int) bool { return regions[i].to > at })
 		if i < len(regions) && regions[i].from <= at {
-			take(regions[i].name, h.name, pages.resident(at, int64(end-at)))
+			from := regions[i].name
+			take(from, h.name, pages.resident(at, int64(end-at)))
+			if from == goHeap || from == otherMemory { // a file is mapped, not allocated
+				held[h.name] += int64(end - at)
+			}
 		}
 	}
 	if found[goRuntime] == 0 { // a kernel that does not name the runtime's mappings
@@ -230,6 +156,7 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 	take(otherMemory, CeilingSamples, samples)
 	for _, h := range o.counted {
 		take(goHeap, h.name, h.bytes)
+		held[h.name] += h.bytes
 	}
 	for _, f := range plans {
 		f.eachSlot(func(mem []int64) {
@@ -248,8 +175,8 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 	}
 	out := &Residency{Bytes: all}
 	for name, n := range found {
-		if n > 0 || name == otherMemory {
-			out.Owners = append(out.Owners, MemoryOwner{name, n})
+		if n > 0 || held[name] > 0 || name == otherMemory {
+			out.Owners = append(out.Owners, MemoryOwner{name, n, held[name]})
 		}
 	}
 	slices.SortFunc(out.Owners, func(a, b MemoryOwner) int {

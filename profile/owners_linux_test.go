@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -23,11 +25,14 @@ func TestOwnersOfMemory(t *testing.T) {
 	if p.Resident == nil {
 		t.Skip("the system does not say what is resident")
 	}
-	of := map[string]int64{}
+	of, held := map[string]int64{}, map[string]int64{}
 	var sum int64
 	for _, o := range p.Resident.Owners {
-		of[o.Owner] = o.Bytes
+		of[o.Owner], held[o.Owner] = o.Bytes, o.Held
 		sum += o.Bytes
+	}
+	if held["arena"] != bytes || held["weights, packed"] != int64(len(heap)) || held[goHeap] != 0 || held[programMemory] != 0 || !p.Resident.KnowsHeld() {
+		t.Errorf("owners hold %v, expected %d in the arena and %d in packed weights", held, bytes, len(heap))
 	}
 	if n := of["arena"]; n < touched || n > bytes || len(peaks) != 1 || peaks[0] != p.Resident {
 		t.Errorf("the arena has %d bytes, expected %d", n, touched)
@@ -60,6 +65,45 @@ func TestOwnersOfMemory(t *testing.T) {
 	p.Resident.Bytes++
 	if _, err := Read("p", encode(t, p)); err == nil {
 		t.Error("owners that do not add up were read")
+	}
+}
+
+// An owner that touched nothing is there with what it holds. A mapped file is not held:
+// its pages are those of the file.
+func TestOwnersHoldWhatTheyDoNotTouch(t *testing.T) {
+	const size = 8 << 20
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(file) })
+	sum := 0
+	for i := 0; i < size; i += 4096 {
+		sum += int(file[i])
+	}
+	rec := NewRecorder(Options{})
+	rec.Own("worker scratch", mapMemory(t, size, 0))
+	rec.Own("weights, mapped file", file)
+	p := rec.Snapshot()
+	if p.Resident == nil {
+		t.Skip("the system does not say what is resident")
+	}
+	for _, want := range []MemoryOwner{{"worker scratch", 0, size}, {"weights, mapped file", size, 0}} {
+		if !slices.Contains(p.Resident.Owners, want) {
+			t.Errorf("%+v is not among %+v", want, p.Resident.Owners)
+		}
+	}
+	if _, err := Read("p", encode(t, p)); err != nil || sum != 0 {
+		t.Error(err, sum)
 	}
 }
 

@@ -17,17 +17,22 @@ const (
 
 // MemoryDiff is one class of memory of the process, or of a plan, before and
 // after: means over the recordings of each side. If all recordings say which memory was
-// resident, the rows of the process are that, by owner, and plans on the host have no
-// rows: what they lay out counts as far as it was touched. Memory of devices is never
-// resident: weights and plans on them are compared as laid out.
+// resident, the rows of the process are by owner: what the owner held, or what was
+// resident if some recording does not say what it held. Plans on the host have no rows
+// then. Memory of devices is never resident: weights and plans on them are compared as
+// laid out.
 type MemoryDiff struct {
 	Owner    string  `json:"owner"`
 	Class    string  `json:"class"`
-	Resident bool    `json:"resident"` // otherwise the size that was laid out
+	Resident bool    `json:"resident"` // what was resident
+	Held     bool    `json:"held"`     // what an owner allocated; if neither, the size that was laid out
 	Before   float64 `json:"before_bytes"`
 	After    float64 `json:"after_bytes"`
 	Noise    float64 `json:"noise_bytes"` // what two recordings of one build may differ by
 	Verdict  Verdict `json:"verdict"`
+	// Touched is the resident part of what was held, before and after. No verdict
+	// depends on it: it differs with the workers that took part and the parallel mode.
+	Touched *[2]float64 `json:"touched_bytes,omitempty"`
 }
 
 // Delta is the whole difference.
@@ -48,18 +53,21 @@ func memoryNoise(owner, class string) (part, bytes float64) {
 	case owner == processOwner:
 		return 0.02, 1 << 20
 	}
-	return 0.001, 4 << 10
+	return exactPart, exactBytes
 }
+
+// Noise of sizes that are exact.
+const exactPart, exactBytes = 0.001, 4 << 10
 
 const processOwner = "process"
 
-// compareMemory compares resident memory if all recordings have it, and otherwise the
-// sizes that were laid out.
+// compareMemory compares the owners of memory if all recordings have them, and otherwise
+// the sizes that were laid out.
 func compareMemory(a, b []*profile.Profile) []MemoryDiff {
 	if slices.ContainsFunc(slices.Concat(a, b), func(p *profile.Profile) bool { return p.Resident == nil }) {
 		return compareLaidOut(a, b, true)
 	}
-	return append(compareResident(a, b), compareLaidOut(a, b, false)...)
+	return append(compareOwners(a, b), compareLaidOut(a, b, false)...)
 }
 
 // judge fills in a row from the values of both sides. part and least are the noise.
@@ -122,65 +130,5 @@ func compareLaidOut(a, b []*profile.Profile, host bool) []MemoryDiff {
 		d.judge(x, y, part, least)
 		out = append(out, d)
 	}
-	return out
-}
-
-// allResident is the row of the sum of all owners.
-const allResident = "all resident memory"
-
-// sharedLibraries is the row of all of them: most are loaded by others.
-const sharedLibraries = "shared libraries"
-
-// residentNoise is the noise of an owner's resident memory, as memoryNoise is of sizes.
-var residentNoise = map[profile.OwnerKind]struct{ part, bytes float64 }{
-	profile.OwnedPages:    {0.02, 1 << 20},
-	profile.TouchedPages:  {0.4, 2 << 20},
-	profile.SampledHeap:   {0.3, 4 << 20},
-	profile.CollectorHeap: {0.3, 32 << 20},
-	profile.LoadedCode:    {0.1, 4 << 20},
-}
-
-// compareResident compares the resident memory of owners. One that a recording does
-// not have held nothing there.
-func compareResident(a, b []*profile.Profile) []MemoryDiff {
-	var values [2]map[string][]float64 // [recording] by owner
-	kinds := map[string]profile.OwnerKind{}
-	for side, profiles := range [2][]*profile.Profile{a, b} {
-		values[side] = map[string][]float64{}
-		for i, p := range profiles {
-			take := func(name string, bytes int64) {
-				if values[side][name] == nil {
-					values[side][name] = make([]float64, len(profiles))
-				}
-				values[side][name][i] += float64(bytes)
-			}
-			take(allResident, p.Resident.Bytes)
-			for _, o := range p.Resident.Owners {
-				name, kind := o.Owner, o.Kind()
-				if kind == profile.LoadedCode && strings.Contains(name, ".so") {
-					name = sharedLibraries
-				}
-				kinds[name] = kind
-				take(name, o.Bytes)
-			}
-		}
-	}
-	all := MemoryDiff{Owner: processOwner, Class: allResident, Resident: true}
-	all.judge(values[0][allResident], values[1][allResident], 0.05, 32<<20)
-	out := []MemoryDiff{all}
-	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		x, y := values[0][name], values[1][name]
-		if x == nil {
-			x = make([]float64, len(a))
-		}
-		if y == nil {
-			y = make([]float64, len(b))
-		}
-		d := MemoryDiff{Owner: processOwner, Class: name, Resident: true}
-		noise := residentNoise[kinds[name]]
-		d.judge(x, y, noise.part, noise.bytes)
-		out = append(out, d)
-	}
-	slices.SortStableFunc(out, func(x, y MemoryDiff) int { return cmp.Compare(max(y.Before, y.After), max(x.Before, x.After)) })
 	return out
 }

@@ -1,7 +1,10 @@
 package compare
 
 import (
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +74,101 @@ func TestCompareResidentMemory(t *testing.T) {
 		}
 		if says := cmp.Summary(); c.name == "weights packed twice" && !strings.Contains(says, "resident memory of weights, packed: 92.00 MiB became 184.00.") {
 			t.Error(says)
+		}
+	}
+}
+
+// holds adds what owners hold to a recording, in MiB.
+func holds(p *profile.Profile, mib map[string]float64) *profile.Profile {
+	for i := range p.Resident.Owners {
+		o := &p.Resident.Owners[i]
+		o.Held = int64(mib[o.Owner] * (1 << 20))
+	}
+	return p
+}
+
+// Owners are compared by what they hold. How much of it they touched depends on the
+// workers that took part and on the parallel mode: it is no difference, and it is shown.
+func TestCompareHeldMemory(t *testing.T) {
+	resident := map[string]float64{"weights, packed": 90, "embed activations": 2, "embed worker scratch": 0.6, "tokenizer": 2, "mapped file model.gguf": 60, "program": 17}
+	held := map[string]float64{"weights, packed": 90, "embed activations": 4, "embed worker scratch": 12}
+	for _, c := range []struct {
+		name           string
+		touched, holds map[string]float64 // after, where it differs
+		want           string
+	}{
+		{"another recording", map[string]float64{"embed activations": 3.5, "embed worker scratch": 11}, nil, ""},
+		{"untouched", map[string]float64{"embed worker scratch": 0}, nil, ""},
+		{"twice the scratch", nil, map[string]float64{"embed worker scratch": 24}, "embed worker scratch more memory"},
+		{"a little more", nil, map[string]float64{"embed activations": 4.1}, "embed activations more memory"},
+		{"fewer activations, all touched", nil, map[string]float64{"embed activations": 2}, "embed activations less memory"},
+		{"a new owner", map[string]float64{"generate KV cache": 0.1}, map[string]float64{"generate KV cache": 12}, "generate KV cache more memory"},
+		{"a file that is not touched", map[string]float64{"mapped file model.gguf": 10}, nil, "all resident memory less memory; mapped file model.gguf less memory"},
+	} {
+		rng := rand.New(rand.NewPCG(73, 1))
+		after, afterHolds := maps.Clone(resident), maps.Clone(held)
+		maps.Copy(after, c.touched)
+		maps.Copy(afterHolds, c.holds)
+		cmp := compare(t, []*profile.Profile{holds(holding(rng, resident), held)}, []*profile.Profile{holds(holding(rng, after), afterHolds)})
+		var changed []string
+		for _, d := range cmp.Memory {
+			if d.Changed() {
+				changed = append(changed, d.Class+" "+string(d.Verdict))
+			}
+			known := afterHolds[d.Class] > 0
+			if d.Held != known || d.Resident == known || known && (d.After != float64(int64(afterHolds[d.Class]*(1<<20))) || d.Touched[1] != float64(int64(after[d.Class]*(1<<20)))) {
+				t.Errorf("%s: %+v", c.name, d)
+			}
+		}
+		if got := strings.Join(changed, "; "); got != c.want {
+			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
+		}
+		if says := cmp.Summary(); c.name == "twice the scratch" && !strings.Contains(says, "memory held by embed worker scratch: 12.00 MiB became 24.00.") {
+			t.Error(says)
+		}
+		var text strings.Builder
+		if err := cmp.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "what owners allocated") || !strings.Contains(text.String(), "touched before") {
+			t.Errorf("%s: %v\n%s", c.name, err, text.String())
+		}
+	}
+}
+
+// A recording of an earlier build does not say what owners held: with one, all are
+// compared by what was resident.
+func TestCompareHeldWithAnEarlierBuild(t *testing.T) {
+	rng := rand.New(rand.NewPCG(79, 1))
+	a := holding(rng, map[string]float64{"weights, packed": 92, "embed worker scratch": 1})
+	b := holds(holding(rng, map[string]float64{"weights, packed": 184, "embed worker scratch": 1.5, "embed io": 0}), map[string]float64{"weights, packed": 184, "embed worker scratch": 12, "embed io": 8})
+	for _, sides := range [][2][]*profile.Profile{{{a}, {b}}, {{b, a}, {b}}} {
+		c := compare(t, sides[0], sides[1])
+		for _, d := range c.Memory {
+			if !d.Resident || d.Held || d.Touched != nil {
+				t.Errorf("%+v, expected resident memory", d)
+			}
+			if more := len(sides[0]) == 1 && d.Class != "embed worker scratch" && d.Class != "embed io"; d.Changed() != more {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+}
+
+// Estimates from samples differ by what samples can: less if there are more recordings.
+func TestSamplingNoise(t *testing.T) {
+	one, ten := []float64{8 << 20}, slices.Repeat([]float64{8 << 20}, 10)
+	single, many := samplingNoise(one, one), samplingNoise(ten, ten)
+	if single < 9<<20 || single > 10<<20 || math.Abs(many*math.Sqrt(10)/single-1) > 1e-9 {
+		t.Errorf("noise %.0f of one recording per side and %.0f of ten", single, many)
+	}
+	for _, c := range []struct {
+		before, after float64 // MiB, estimated from samples
+		want          Verdict
+	}{{4, 9, Same}, {0.5, 8, MoreMemory}, {8, 25, MoreMemory}, {200, 250, Same}} {
+		rng := rand.New(rand.NewPCG(83, 1))
+		a, b := holding(rng, map[string]float64{"kernels and tables": c.before}), holding(rng, map[string]float64{"kernels and tables": c.after})
+		for _, d := range compare(t, []*profile.Profile{a}, []*profile.Profile{b}).Memory {
+			if d.Class == "kernels and tables" && d.Verdict != c.want {
+				t.Errorf("%g MiB became %g: %+v, expected %s", c.before, c.after, d, c.want)
+			}
 		}
 	}
 }

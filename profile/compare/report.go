@@ -217,8 +217,12 @@ func markOf(changed bool, v Verdict) table.Mark {
 
 // MemoryNote says what the sizes of memory are.
 func (c *Comparison) MemoryNote() string {
-	if slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Resident }) {
-		return "MiB of the process that were resident when most was in use; those of the Go heap depend on when it was collected last; those of plans on devices are as laid out"
+	const others = "; those of the Go heap depend on when it was collected last; those of plans on devices are as laid out"
+	switch {
+	case slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Held }):
+		return "MiB of the process when most was in use: what owners allocated, and beside it what they touched of it, which is not judged; or what was resident" + others
+	case slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Resident }):
+		return "MiB of the process that were resident when most was in use" + others
 	}
 	return "MiB as laid out, touched or not, because not all recordings say what was resident; those of the Go runtime depend on when it collected last"
 }
@@ -231,6 +235,8 @@ func (d *MemoryDiff) says() string {
 		what = d.Class
 	case d.Resident:
 		what = "resident memory of " + d.Class
+	case d.Held:
+		what = "memory held by " + d.Class
 	}
 	return fmt.Sprintf("%s: %s MiB became %s.", what, table.Mib(int64(d.Before)), table.Mib(int64(d.After)))
 }
@@ -252,14 +258,18 @@ func (c *Comparison) NotCompared() []string {
 // memoryTable lists classes of memory, those that changed first.
 func (c *Comparison) memoryTable() table.Table {
 	t := table.Table{Title: "memory", Note: c.MemoryNote(),
-		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict")}}
+		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict"), table.Right("touched before"), table.Right("after")}}
 	for _, changed := range []bool{true, false} {
 		for i := range c.Memory {
 			d := &c.Memory[i]
 			if d.Changed() != changed {
 				continue
 			}
-			t.Add(markOf(d.Changed(), d.Verdict), d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict))
+			var touched [2]string
+			if d.Touched != nil {
+				touched = [2]string{table.Mib(int64(d.Touched[0])), table.Mib(int64(d.Touched[1]))}
+			}
+			t.Add(markOf(d.Changed(), d.Verdict), d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict), touched[0], touched[1])
 		}
 	}
 	return t

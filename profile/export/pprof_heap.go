@@ -37,6 +37,9 @@ func HeapWithOwners(w io.Writer, heap []byte, owners *profile.Residency) error {
 		id = max(id, f.ID)
 	}
 	for _, o := range owners.Owners {
+		if o.Bytes == 0 {
+			continue // it is allocated, and not touched
+		}
 		id++
 		f := &pprof.Function{ID: id, Name: o.Owner, SystemName: o.Owner}
 		l := &pprof.Location{ID: id, Line: []pprof.Line{{Function: f}}}

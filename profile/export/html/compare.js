@@ -60,6 +60,8 @@ if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', data.memory_note);
   s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
     {head: 'after', get: d => d.after_bytes, show: d => bytes(d.after_bytes)}, {head: 'difference', get: d => Math.abs(d.after_bytes - d.before_bytes), show: d => signed(d.after_bytes - d.before_bytes, bytes)},
-    {head: 'noise', get: d => d.noise_bytes, show: d => '±' + bytes(d.noise_bytes)}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.memory, 4).table);
+    {head: 'noise', get: d => d.noise_bytes, show: d => '±' + bytes(d.noise_bytes)}, {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)},
+    {head: 'touched before', get: d => d.touched_bytes ? d.touched_bytes[0] : 0, show: d => d.touched_bytes ? bytes(d.touched_bytes[0]) : ''},
+    {head: 'touched after', get: d => d.touched_bytes ? d.touched_bytes[1] : 0, show: d => d.touched_bytes ? bytes(d.touched_bytes[1]) : ''}], () => data.memory, 4).table);
 }
 document.documentElement.dataset.ready = 'yes';
