@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 
+	"hotpath/internal/kernel/bf16"
+	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/profile"
@@ -22,7 +24,8 @@ type delays struct {
 //
 // Lanes wait after each share of a step, so that barriers and the claiming of
 // shares happen as in a step that is really slower. The ratio is of time on a
-// processor: a share that lost its processor is not slowed for that time too.
+// processor: a share that lost its processor is not slowed for that time too. What
+// reading clocks takes is part of the wait.
 func (b *Backend) Delay(factor func(*plan.Step) float64) { b.DelayCalls(1, factor) }
 
 // DelayCalls is Delay for one of every so many calls of a step: all shares of such a
@@ -72,7 +75,8 @@ func (e *exec) slowKernels(d *delays) []*slowKernel {
 	n := uint64(0)
 	for i, k := range e.bound {
 		if f := d.factor(&e.plan.Steps[i]); f > 1 {
-			out[i] = &slowKernel{k, f - 1, d.every, n}
+			warm := classOf(&e.plan.Steps[i]) == BF16 && bf16.Tiles()
+			out[i] = &slowKernel{k, f - 1, d.every, n, warm, make([]slowLane, len(e.workers))}
 			n++
 		}
 	}
@@ -121,7 +125,22 @@ type slowKernel struct {
 	more  float64
 	every uint64 // one call of so many is slowed
 	turn  uint64 // which one: it differs between steps
+	warm  bool   // the step multiplies on tiles, which must not rest while it waits
+	lanes []slowLane
 }
+
+// slowLane is what a lane keeps between the shares that it slows.
+type slowLane struct {
+	clock profile.LaneClock
+	// debt is how much longer the lane took than it was asked to: reading clocks takes
+	// time, and a wait ends a little late. The next wait is that much shorter.
+	debt int64
+	_    [120]byte // two lanes never share a pair of cache lines
+}
+
+// mostDebt bounds the debt. More than that is no cost of reading clocks, but a thread
+// that lost its processor where the system does not show it.
+const mostDebt = 2000
 
 func (s *slowKernel) name() string {
 	if s.every > 1 {
@@ -135,18 +154,40 @@ func (s *slowKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 		s.kernel.runShare(w, b, i, n)
 		return
 	}
-	var clock profile.LaneClock
-	clock.In()
-	start := profile.Now()
+	l := &s.lanes[w.lane]
+	called := profile.Now()
+	l.clock.In()
+	start := profile.Now() // In may ask the system for the thread's clock
 	s.kernel.runShare(w, b, i, n)
-	now := profile.Now()
-	off, _ := clock.Lost()
-	end := now + int64(s.more*float64(now-start-max(0, off)))
+	now, off := l.look()
+	work := now - start - off
+	end := now + int64(s.more*float64(work)) - (start - called) - l.debt
 	for now < end {
-		pause()
-		now = profile.Now()
-		if off, lost := clock.Lost(); lost {
-			end += max(0, off)
-		}
+		s.wait(b)
+		now, off = l.look()
+		end += off
 	}
+	l.debt = min(now-end, mostDebt)
+}
+
+// wait waits for 200 or 300 ns. A kernel that is really slower does not rest: if its tiles
+// did, the next share would be slower by more than it was asked to be. Runs of a few rows
+// hardly use tiles. The pause comes last: a processor reads its clock before tile products
+// that it has begun are done.
+func (s *slowKernel) wait(b tensor.Bind) {
+	if s.warm && b.T >= bf16.MR {
+		ceiling.WarmTiles()
+	}
+	pause()
+}
+
+// look returns the time, and for how much of the time since the last look the lane had no
+// processor.
+func (l *slowLane) look() (now, off int64) {
+	now, kept := l.clock.Look()
+	if kept {
+		return now, 0
+	}
+	off, _ = l.clock.Lost()
+	return profile.Now(), max(0, off)
 }
