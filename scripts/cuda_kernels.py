@@ -28,7 +28,7 @@ DIR = ROOT / "internal/backend/cuda/kernels"
 NAMES = ROOT / "internal/backend/cuda/names.go"
 CACHE = ROOT / ".cache/nvrtc"
 PACKAGE = "nvidia-cuda-nvrtc-cu12==12.4.127"
-FILES = ["common.cuh", "barriers.cu", "elementwise.cu", "rows.cu", "grads.cu", "linear.cu", "one.cu", "few.cu", "held.cu", "stream.cu", "row_codes.cu", "codes.cu", "several.cu", "hopper.cu", "wgmma.cu", "wide.cu", "tall.cu", "attention.cu", "heads.cu", "flash.cu", "flash_wide.cu", "flash_grad.cu", "objectives.cu", "sample.cu", "transfer.cu"]
+FILES = ["common.cuh", "barriers.cu", "elementwise.cu", "rows.cu", "grads.cu", "linear.cu", "one.cu", "few.cu", "held.cu", "stream.cu", "row_codes.cu", "codes.cu", "hopper.cu", "several.cu", "wgmma.cu", "wide.cu", "tall.cu", "attention.cu", "heads.cu", "flash.cu", "flash_wide.cu", "flash_grad.cu", "objectives.cu", "sample.cu", "transfer.cu"]
 IMAGES = {"compute_80": "ptx", "sm_80": "cubin", "sm_86": "cubin", "sm_89": "cubin", "sm_90a": "cubin"}
 PART = 1_000_000  # bytes of a file at most
 

@@ -20,8 +20,6 @@ type Merge struct {
 	// After reports whether a share of columns can continue with these nodes,
 	// which read the product's results; nil: no step follows.
 	After func(nodes []*graph.Node) bool
-	// Both says that a step takes others in only if there are some on both sides.
-	Both bool
 	// Varies reports that the merged step gives other bits than its parts.
 	// Invariant programs do not use it.
 	Varies bool
@@ -54,7 +52,7 @@ func (p *Plan) merge(merges []Merge, t *table) {
 					gone = append(gone, j)
 				}
 			}
-			if len(gone) == 0 || m.Both && (s.Before == nil || s.After == nil) {
+			if len(gone) == 0 {
 				s.Nodes, s.Before, s.After, s.Own = core, nil, nil, nil
 				continue
 			}

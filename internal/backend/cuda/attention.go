@@ -132,8 +132,13 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	k, v := b.Value(n.In[1]), b.Value(n.In[2])
 	plain := append([]any{b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v}, cache...)
 	switch {
-	case b.Most(q) == device.OneRow && !b.Plan.Invariant && n.In[1].DType == tensor.F16 && (a.HeadDim == 64 || a.HeadDim == 128):
-		b.launch(attendRow(a.HeadDim), [3]int{1, a.Heads, 1}, 512, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v, b.Value(n.In[4]), b.Value(table), a.BlockSize, b.oneKey(n.In[1]))
+	case b.Most(q) <= singleQueries && !b.Plan.Invariant && n.In[1].DType == tensor.F16 && (a.HeadDim == 64 || a.HeadDim == 128):
+		starts, threads := b.Value(n.In[3]), 256
+		if b.Most(q) == device.OneRow {
+			starts, threads = 0, 512
+		}
+		b.launch(attendRow(a.HeadDim), [3]int{b.Most(q), a.Heads, 1}, threads, b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v,
+			starts, b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize, b.ownKeys(n))
 	case b.Most(q) <= singleQueries && !b.Plan.Invariant:
 		b.launch("k_attend_one_"+kvType, [3]int{b.Most(q), a.Heads, 1}, 256, plain...)
 	case !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
@@ -144,14 +149,15 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 	}
 }
 
-// attendRow is the kernel for a single row and a cache of f16, which has heads of 64
-// and of 128 values.
+// attendRow is the kernel for queries that read a cache of f16 by themselves, which has
+// heads of 64 and of 128 values.
 func attendRow(head int) string { return fmt.Sprintf("k_attend_row_%d", head) }
 
-// oneKey reports whether a run writes a single row of a cache.
-func (b *binder) oneKey(cache *graph.Value) bool {
-	w := cache.Node
-	return w.Op == graph.OpKVWrite && w.In[0].Node.Leaf != nil && b.Most(w.In[2]) == device.OneRow
+// ownKeys reports whether a run writes the keys of its own queries into the cache, and
+// nothing else: keys before those are there since the last run.
+func (b *binder) ownKeys(n *graph.Node) bool {
+	w := n.In[1].Node
+	return w.Op == graph.OpKVWrite && w.In[0].Node.Leaf != nil && b.Most(w.In[2]) == b.Most(n.In[0])
 }
 
 func bindAttentionGrad(b *binder, n *graph.Node) {

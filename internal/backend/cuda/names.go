@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 4320c5a52b7489740234889de8bd3095dcf8bf2d3228b48b078f1149fc1641dd
+// sources: e22a8d920478a4db75f0bde927147405ec5fbb31c8c895a10a27ff0ea5d1a9ca
 var imageHashes = map[string]string{
-	"compute_80.ptx": "5220a5a638c2f09e0a8a19392689e471e5906c11366885f79a66b1098c6362ad",
-	"sm_80.cubin":    "e36e22b8e7e6c7a8ebd43a8b21b99b3c341cd60911a3d50ac3ec0f5bdaccb1eb",
-	"sm_86.cubin":    "0a66c5942a9d5bcba25bebe2891d9609288f59140c6baad682500db7ca6cfc47",
-	"sm_89.cubin":    "93f8972659462948a6b0ababe2a42e100cd28a8aa2abc909c1122c5554e00724",
-	"sm_90a.cubin":   "77f8696c57d91e846f29cf7dd84c1adf8abaa832a52683d6f4eab7c1d16d5cc4",
+	"compute_80.ptx": "edea1c29e248a52556e2044693e3cab1bbead8124752c8f26e4d723369074f4e",
+	"sm_80.cubin":    "0ea2f1b0f0ca41d71bad29f1c16c3cdaaad98d0fc734c504460e19a134b1dc07",
+	"sm_86.cubin":    "535e9fb536dcbb719d66582d63ac76e3f1f746ce1c31a12e4910ffea527b06ba",
+	"sm_89.cubin":    "b955808837f44d3f35504bd902e731515d68b83b6df8e896aa99e74862958af3",
+	"sm_90a.cubin":   "4fc861387150850014d29c5ba37cf4c38bb5f46a9440c9447d3bc29955524d79",
 }
 
 // kernelNames are the kernels of each image.

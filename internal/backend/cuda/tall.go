@@ -30,11 +30,11 @@ func (b *binder) tallFits(p *device.Products) bool {
 }
 
 // shapeTall divides tiles of 64 rows of weights, of so many steps each, among units: as
-// many blocks as there are units take tiles in turns, or the blocks of a cluster share
-// each tile. It takes the least number of steps that a unit has; a join costs as much as
-// some of them.
+// many blocks as units hold, two each, take tiles in turns, or the blocks of a cluster
+// share each tile. It takes the least number of steps that a unit has; a join costs as
+// much as some of them.
 func shapeTall(tiles, steps, units int) (blocks, splits int) {
-	blocks, splits = min(tiles, units), 1
+	blocks, splits = min(tiles, 2*units), 1
 	least := (tiles + units - 1) / units * steps
 	for s := 2; s <= 8 && tiles*s <= 2*units && steps >= 2*s; s *= 2 {
 		if cost := (tiles*s+units-1)/units*((steps+s-1)/s) + 4; cost < least {

@@ -377,20 +377,32 @@ ATTEND_ONE(f32, F32)
 ATTEND_ONE(f16, F16)
 ATTEND_ONE(q8_0, Q8_0)
 
-// A single row, heads of D values in a cache of f16: a block of 16 warps per query
-// head. Two lanes share a key, so that a warp has 16 of them. early: the cache has all
-// keys but the row's own since the last run; the first 256 keys and their values are on
-// their way before the products of this row have ended.
+// Queries that read the cache by themselves, heads of D values in a cache of f16: a block
+// per query and head. Two lanes share a key, so that a warp has 16 of them. early: the
+// cache has all keys but those of this run; the first 16 keys of each warp and their
+// values are on their way before the products of this run have ended. start is 0 where
+// there is one row.
 template <int D>
-__device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) {
-  constexpr int WARPS = 16, KEYS = 16, C = D / 16, W = D / 64; // parts of 16 bytes of a lane's key, words of a value's row per lane
+__device__ __forceinline__ void attend_row(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block, int early) {
+  constexpr int MOST = 16, KEYS = 16, C = D / 16, W = D / 64; // warps, parts of 16 bytes of a lane's key, words of a value's row per lane
   __shared__ __align__(16) float qs[D];
-  __shared__ __align__(16) float os[WARPS][D];
-  __shared__ float tops[WARPS], sums[WARPS];
+  __shared__ __align__(16) float os[MOST][D];
+  __shared__ float tops[MOST], sums[MOST];
   grid_next();
-  int h = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, lo, hi, len = kv_len[0], off = h / (a.heads / a.kv_heads) * D;
+  int t = blockIdx.x, h = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, lo, hi, off = h / (a.heads / a.kv_heads) * D;
+  int s = 0, own = 1, later = 0; // rows of the sequence, and those behind this one
+  if (start) {
+    if (t >= size(rows, bind)) {
+      grid_wait();
+      return;
+    }
+    s = sequence_of_warp(start, size(seqs, bind), t);
+    int end = start[s + 1];
+    own = end - start[s], later = end - t - 1, table += (u64)s * blocks;
+  }
+  int len = kv_len[s];
   u64 stride = 2 * a.kv_heads * D;
-  visible(a, len - 1, len, lo, hi);
+  visible(a, len - 1 - later, len, lo, hi);
   uint4 ks[C];
   u32 vs[KEYS][W];
   auto load = [&](int j0, int from, int to) { // those of keys from up to to
@@ -411,17 +423,17 @@ __device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const 
   for (int g = 0; g < KEYS; g++)
 #pragma unroll
     for (int e = 0; e < W; e++) vs[g][e] = 0;
-  int j0 = lo + warp * KEYS, before = early ? len - 1 : lo; // keys that are there
+  int j0 = lo + warp * KEYS, before = early ? len - own : lo; // keys that are there
   if (j0 < hi) load(j0, lo, before);
   grid_wait();
-  if (threadIdx.x < D) qs[threadIdx.x] = q[h * D + threadIdx.x];
+  if (threadIdx.x < D) qs[threadIdx.x] = q[((u64)t * a.heads + h) * D + threadIdx.x];
   if (j0 < hi && j0 + KEYS > before) load(j0, before, hi);
   __syncthreads();
   float slope = a.alibi ? alibi_slope(a, h) : 0, top = -INF, sum = 0, acc[2 * W] = {};
 #pragma unroll 1
-  for (; j0 < hi; j0 += WARPS * KEYS) {
+  for (; j0 < hi; j0 += warps * KEYS) {
     int j = j0 + lane / 2;
-    if (j0 >= lo + WARPS * KEYS) load(j0, lo, hi);
+    if (j0 >= lo + warps * KEYS) load(j0, lo, hi);
     float dot = 0;
     if (j < hi) {
       const float4 *x = (const float4 *)(qs + lane % 2 * (D / 2));
@@ -458,13 +470,22 @@ __device__ __forceinline__ void attend_row(STAMP, const Mask &a, Out out, const 
   __syncthreads();
   if (threadIdx.x >= D) return;
   // Lanes have a warp's share each.
-  float t = lane < WARPS ? tops[lane] : -INF, best = warp_max(t), f = t == -INF ? 0 : expf(t - best), all = warp_sum(lane < WARPS ? f * sums[lane % WARPS] : 0), y = 0;
+  float best = lane < warps ? tops[lane] : -INF, f = best, y = 0;
+  best = warp_max(best), f = f == -INF ? 0 : expf(f - best);
+  float all = warp_sum(lane < warps ? f * sums[lane] : 0);
+  if (warps == MOST)
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) y += __shfl_sync(~0u, f, w) * os[w][threadIdx.x];
-  put(out, h * D + threadIdx.x, all > 0 ? y / all : 0);
+    for (int w = 0; w < MOST; w++) y += __shfl_sync(~0u, f, w) * os[w][threadIdx.x];
+  else
+#pragma unroll
+    for (int w = 0; w < MOST / 2; w++) y += __shfl_sync(~0u, f, w) * os[w][threadIdx.x];
+  put(out, ((u64)t * a.heads + h) * D + threadIdx.x, all > 0 ? y / all : 0);
 }
 
-#define ATTEND_ROW(D, BLOCKS) \
-  KERNEL __launch_bounds__(512, BLOCKS) k_attend_row_##D(STAMP, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *kv_len, const int *table, int block, int early) { attend_row<D>(stamp_, a, out, q, k, v, kv_len, table, block, early); }
+#define ATTEND_ROW(D, BLOCKS)                                                                                                                                                                          \
+  KERNEL __launch_bounds__(512, BLOCKS) k_attend_row_##D(STAMP, const int *bind, Dim rows, Dim seqs, Mask a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, \
+                                                         const int *table, int blocks, int block, int early) {                                                                                       \
+    attend_row<D>(stamp_, bind, rows, seqs, a, out, q, k, v, start, kv_len, table, blocks, block, early);                                                                                              \
+  }
 ATTEND_ROW(64, 2)
 ATTEND_ROW(128, 1)

@@ -88,6 +88,22 @@ template <int TA = 0, int TB = 0> __device__ __forceinline__ void wgmma(float (&
                : "l"(a), "l"(b), "n"(TA), "n"(TB));
 }
 
+// A barrier of all threads of a cluster, which then see what others wrote before it.
+__device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// The sum of values at the same place in the shared memory of so many blocks of the
+// cluster, at most 8, in order. All are under way together.
+__device__ __forceinline__ float sum_of_blocks(u32 at, int blocks) {
+  float f[8], sum = 0;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    f[i] = 0;
+    if (i < blocks) asm volatile("{\n.reg .b32 of;\nmapa.shared::cluster.u32 of, %1, %2;\nld.shared::cluster.f32 %0, [of];\n}" : "=f"(f[i]) : "r"(at), "r"(i));
+  }
+#pragma unroll
+  for (int i = 0; i < 8; i++) sum += f[i];
+  return sum;
+}
+
 // A box of rows x 64 values into shared memory, in lines of 128 swizzled bytes.
 __device__ __forceinline__ void load_box(u32 to, const Map *map, u32 bar, int col, int row) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(bar), "r"(col), "r"(row) : "memory");

@@ -141,6 +141,7 @@ KERNEL __launch_bounds__(256) k_norm_block(STAMP, const int *bind, Dim rows, int
 // writes them (early), because they come from memory, not from the cache.
 KERNEL __launch_bounds__(512) k_norm_row(STAMP, const int *bind, Dim rows, int cols, Out y, In x, In add, float *sum, const float *w, const float *bias, int width, int chunk, int rms, float eps, float offset, int early, Before b) {
   __shared__ __align__(16) float parts[4][16]; // a sum per warp, for each of the totals
+  grid_next();
   u64 first = blockIdx.x * (u64)chunk;
   int i = 4 * threadIdx.x, at = first % width + i;
   bool live = i < chunk;

@@ -1,9 +1,9 @@
-// Products of 2 to 8 rows with matrices in bf16 on sm_90a, with what comes before and
-// after them in a decoder, as a single row has it in one.cu: a residual sum and its RMS norm,
-// rotation and the way into the cache. A block has 8 warps. It takes units of 8 pairs
-// of rows of weights, which come by asynchronous copies, several ahead: the first ones
-// are asked for before the kernel before this one has ended, and two kernels fit on a
-// multiprocessor. A warp multiplies the same part of k of every unit that it takes, so
+// Products of 2 to 8 rows with matrices in bf16 on sm_90a, with what comes after them in
+// a decoder, as a single row has it in one.cu: rotation and the way into the cache. A
+// block has 8 warps. It takes units of 8 pairs of rows of weights, which come by
+// asynchronous copies, several ahead: the first ones are asked for before the kernel
+// before this one has ended, and two kernels fit on a multiprocessor. The norm before
+// them is a kernel of its own: here each block would have to norm all rows. A warp multiplies the same part of k of every unit that it takes, so
 // its part of x stays in registers: each value as the sum of two in bf16, which are two
 // rows of the left operand of mma.sync. Lanes hold 8 neighbours of k of both operands:
 // the order of k within a product does not matter as long as it is the same. Blocks of
@@ -24,10 +24,6 @@ __device__ __forceinline__ void add_product(float (&d)[4], u32 a0, u32 a1, u32 a
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
 // A value in the shared memory of a block of the cluster.
 __device__ __forceinline__ float of_rank(const float *p, int rank) {
   float f;
@@ -42,8 +38,8 @@ __device__ __forceinline__ float of_rank(const float *p, int rank) {
 // memory too (several.go).
 __device__ __forceinline__ void several(STAMP, const Several &all) {
   constexpr int THREADS = 32 * SEVERAL_WARPS, TURNS = 4, UNITS = 2, SUM = 128;
-  extern __shared__ __align__(128) u8 ring[]; // [warps][STAGES][16][128], sums [2][UNITS * groups][split][8][2][8], gains [k of the block], addresses [rows]
-  __shared__ float squares[SEVERAL_WARPS][8];
+  extern __shared__ __align__(128) u8 ring[]; // [warps][STAGES][16][128], sums [2][UNITS * groups][split][8][2][8], addresses [rows]
+  grid_next();
   const One &p = all.one;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = SEVERAL_WARPS / p.split, group = warp / p.split, share = warp % p.split;
   int splits = gridDim.y, rank = blockIdx.y, m = size(all.rows, all.bind), pairs = p.glu ? p.n[0] : 0;
@@ -52,8 +48,8 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
   // Parts of 64 values of k: those of the block, and of them those of the warp.
   int kt = (p.k + 63) / 64, from = kt * rank / splits, parts = kt * (rank + 1) / splits - from;
   int begin = from + parts * share / p.split, turns = from + parts * (share + 1) / p.split - begin;
-  float *sums = (float *)(ring + SEVERAL_WARPS * SEVERAL_STAGES * SEVERAL_STAGE), *gains = sums + 2 * UNITS * SEVERAL_WARPS * SUM;
-  u64 *rows = (u64 *)(gains + (p.norm ? (kt + splits - 1) / splits * 64 : 0));
+  float *sums = (float *)(ring + SEVERAL_WARPS * SEVERAL_STAGES * SEVERAL_STAGE);
+  u64 *rows = (u64 *)(sums + 2 * UNITS * SEVERAL_WARPS * SUM);
 
 #pragma unroll 1
   for (int i = threadIdx.x; i < 8 * mine; i += THREADS) {
@@ -80,54 +76,30 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
   if (!p.early) grid_wait();
 #pragma unroll 1
   for (int s = 0; s + 1 < SEVERAL_STAGES; s++) fetch();
-  if (p.norm)
-    for (int i = threadIdx.x; i < 64 * parts; i += THREADS) gains[i] = from * 64 + i < p.k ? p.nw[from * 64 + i] + p.offset : 0;
   // What the thread ends first.
   int each = 8 * m, i0 = rank * THREADS + threadIdx.x;
   End end = {};
   if (m && i0 / each < mine) end = end_of(p, pair_at<BF16>(p, 8 * first + i0 / each * 8 + i0 % 8), i0 / 8 % m);
-  if (p.norm) __syncthreads();
   if (p.early) grid_wait();
 
   uint4 high[TURNS][2], low[TURNS][2];
-  float square = 0;
   constexpr int BATCH = 2; // turns whose loads are under way together
 #pragma unroll
   for (int t0 = 0; t0 < TURNS; t0 += BATCH) {
-    float4 x[BATCH][2][2], y[BATCH][2][2];
-#pragma unroll
-    for (int i = 0; i < BATCH * 2; i++) {
-      int t = i / 2, s = i % 2, at = (begin + t0 + t) * 64 + s * 32 + lane % 4 * 8, row = lane / 4;
-      bool there = t0 + t < turns && at < p.k && row < m;
-      u64 o = (u64)row * p.k + at;
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        x[t][s][h] = y[t][s][h] = {0, 0, 0, 0};
-        if (there) x[t][s][h] = *(const float4 *)(p.x + o + 4 * h);
-        if (there && p.add) y[t][s][h] = *(const float4 *)(p.add + o + 4 * h);
-      }
-    }
+    float4 x[BATCH][2][2];
 #pragma unroll
     for (int i = 0; i < BATCH * 2; i++) {
       int t = i / 2, s = i % 2, at = (begin + t0 + t) * 64 + s * 32 + lane % 4 * 8, row = lane / 4;
       bool there = t0 + t < turns && at < p.k && row < m;
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        float4 &v = x[t][s][h], u = y[t][s][h];
-        v.x += u.x, v.y += u.y, v.z += u.z, v.w += u.w;
-        if (!p.norm) continue;
-        if (p.sum && there && group == 0 && (begin + t0 + t) % gridDim.x == blockIdx.x) *(float4 *)(p.sum + (u64)row * p.k + at + 4 * h) = v;
-        square += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-        float4 g = {0, 0, 0, 0};
-        if (there) g = *(const float4 *)(gains + at - from * 64 + 4 * h);
-        v.x *= g.x, v.y *= g.y, v.z *= g.z, v.w *= g.w;
+        x[t][s][h] = {0, 0, 0, 0};
+        if (there) x[t][s][h] = *(const float4 *)(p.x + (u64)row * p.k + at + 4 * h);
       }
-      split8(high[t0 + t][s], low[t0 + t][s], x[t][s][0], x[t][s][1]);
     }
+#pragma unroll
+    for (int i = 0; i < BATCH * 2; i++) split8(high[t0 + i / 2][i % 2], low[t0 + i / 2][i % 2], x[i / 2][i % 2][0], x[i / 2][i % 2][1]);
   }
-  square += __shfl_xor_sync(~0u, square, 1);
-  square += __shfl_xor_sync(~0u, square, 2);
-  if (lane % 4 == 0) squares[warp][lane / 4] = square;
 
   int stage = 0;
 #pragma unroll 1
@@ -170,17 +142,12 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
       if (round || i >= THREADS * splits) end = end_of(p, pair_at<BF16>(p, 8 * (first + done + i / each) + i % 8), row);
       if (!end.live) continue;
       const float *of = now + i / each * p.split * SUM + row * 16 + i % 8;
-      float u = 0, v = 0, sq = 0;
+      float u = 0, v = 0;
       for (int r = 0; r < splits; r++)
         for (int s = 0; s < p.split; s++) {
           if (splits == 1) u += of[s * SUM], v += of[s * SUM + 8];
           else u += of_rank(of + s * SUM, r), v += of_rank(of + s * SUM + 8, r);
-          if (p.norm) sq += splits == 1 ? squares[s][row] : of_rank(&squares[s][row], r);
         }
-      if (p.norm) {
-        float rstd = 1 / sqrtf(sq / p.k + p.eps);
-        u *= rstd, v *= rstd;
-      }
       end_sums(p, end, u, v);
     }
     __syncwarp(); // all of a warp come to the next barrier of the cluster

@@ -22,6 +22,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
   __shared__ __align__(8) u64 bars[2 * STAGES];
   __shared__ float sums[2][ROWS][68]; // [turn][row of x][row of weights]
   constexpr int WEIGHTS = 64 * 128, STAGE = WEIGHTS + ROWS * 128;
+  grid_next();
   int rows = p.glu ? 32 : 64, stride = gridDim.x, splits = gridDim.y, rank = blockIdx.y, tiles[3], count = 0, m = size(p.rows, p.bind);
 #pragma unroll
   for (int i = 0; i < 3; i++) count += tiles[i] = i < (p.glu ? 1 : p.parts) ? (p.n[i] + rows - 1) / rows : 0;
@@ -93,7 +94,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) sums[turn][i / 4 * 8 + lane % 4 * 2 + i % 2][row + i / 2 % 2 * 8] = d[i];
     // Sums of this turn are read until all come to the next one.
-    if (splits > 1) asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (splits > 1) cluster_sync();
     else asm volatile("bar.sync 1, 128;" ::: "memory");
     int part, n0 = place(t, part), n = p.n[part];
     u32 mine = smem_at(sums[turn]);
@@ -105,14 +106,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
       for (int g = 0; g < 2; g++) {
         if (g && !p.glu) break;
         if (splits == 1) v[g] = sums[turn][r][c + 32 * g];
-        else
-          for (int o = 0; o < splits; o++) {
-            u32 of;
-            float f;
-            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of) : "r"(mine + (r * 68 + c + 32 * g) * 4), "r"(o));
-            asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(f) : "r"(of) : "memory");
-            v[g] += f;
-          }
+        else v[g] = sum_of_blocks(mine + (r * 68 + c + 32 * g) * 4, splits);
         if (const float *bias = p.bias[part + g]) v[g] += bias[n0 + c];
       }
       if (p.act >= 0) v[0] = act(p.act, v[0]);
@@ -123,7 +117,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
     }
     __syncwarp();
   }
-  if (splits > 1) asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); // others read this block's sums
+  if (splits > 1) cluster_sync(); // others read this block's sums
 }
 #define TALL(ROWS, STAGES) \
   KERNEL __launch_bounds__(160, 2) k_tall_##ROWS(STAMP, const __grid_constant__ Wg p) { tall<ROWS, STAGES>(stamp_, p); }

@@ -69,6 +69,6 @@ KERNEL k_transfer(STAMP, int *bind, const int *sizes, const Part *parts, int n, 
       int next = c + blockDim.x;
       if (next < count) clock = next + 1 < count ? clocks[next] : begin;
     }
-  __syncthreads(); // results and stamps are on their way: waiting until they are there takes a microsecond
+  __syncthreads(); // results and stamps are on their way: nobody waits until they are there
   if (threadIdx.x == 0) home[count + blockIdx.y * gridDim.x + blockIdx.x] = card_clock();
 }

@@ -31,6 +31,7 @@ __device__ __forceinline__ void wide(STAMP, const Wide &p) {
   extern __shared__ __align__(1024) u8 ring[];
   __shared__ __align__(8) u64 bars[16];
   __shared__ float sums[2][16][68]; // [turn][row of x][row of weights]
+  grid_next();
   int rows = p.glu ? 32 : 64, splits = gridDim.y, rank = blockIdx.y, tiles[3], count = 0;
 #pragma unroll
   for (int i = 0; i < 3; i++) count += tiles[i] = i < (p.glu ? 1 : p.parts) ? (p.n[i] + rows - 1) / rows : 0;
@@ -105,7 +106,7 @@ __device__ __forceinline__ void wide(STAMP, const Wide &p) {
     __syncthreads(); // nobody reads the tile any more
     if (threadIdx.x == 0 && t + gridDim.x < count) bring(t + gridDim.x);
     __syncwarp();
-    if (splits > 1) asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (splits > 1) cluster_sync();
     // A block of the cluster ends some of the results. Others may read its sums until
     // they come to the next turn but one.
     int part, n0 = place(t, part), n = p.n[part];
@@ -116,14 +117,7 @@ __device__ __forceinline__ void wide(STAMP, const Wide &p) {
       float v[2] = {0, 0};
       for (int g = 0; g < (p.glu ? 2 : 1); g++) {
         if (splits == 1) v[g] = sums[turn][r][c + 32 * g];
-        else
-          for (int s = 0; s < splits; s++) {
-            u32 of;
-            float f;
-            asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(of) : "r"(mine + (r * 68 + c + 32 * g) * 4), "r"(s));
-            asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(f) : "r"(of) : "memory");
-            v[g] += f;
-          }
+        else v[g] = sum_of_blocks(mine + (r * 68 + c + 32 * g) * 4, splits);
         if (const float *bias = p.bias[part + g]) v[g] += bias[n0 + c];
       }
       if (p.act >= 0) v[0] = act(p.act, v[0]);
@@ -132,7 +126,7 @@ __device__ __forceinline__ void wide(STAMP, const Wide &p) {
     }
     __syncwarp();
   }
-  if (splits > 1) asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); // others read this block's sums
+  if (splits > 1) cluster_sync(); // others read this block's sums
 }
 KERNEL __launch_bounds__(128) k_wide(STAMP, const __grid_constant__ Wide p) { wide(stamp_, p); }
 #else
