@@ -207,14 +207,17 @@ func firstCores(n int) string {
 	return "0,1"
 }
 
-// revision is the commit that is measured: of the checkout, or of the build where
-// there is none. "" if neither is known.
+// revision is the commit that is measured: of the build if that knows it, or of the
+// checkout. "" if neither is known.
 func revision(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err == nil {
-		return strings.TrimSpace(string(out))
+	if built != "" {
+		return built
 	}
-	return built
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // built is the commit, which make scale-build sets.
