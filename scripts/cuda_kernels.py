@@ -16,6 +16,7 @@ import concurrent.futures
 import ctypes
 import gzip
 import hashlib
+import multiprocessing
 import os
 import pathlib
 import re
@@ -114,9 +115,16 @@ def unpack(name):
     return gzip.decompress(b"".join(part.read_bytes() for part in parts_of(name)))
 
 
-def write(lib):
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        images = dict(zip(map(file_of, IMAGES), pool.map(lambda arch: compile_for(lib, arch), IMAGES)))
+def compile_alone(arch):
+    return compile_for(nvrtc(), arch)
+
+
+def write():
+    # A process per image: compilers that run beside each other in one process may give
+    # other images than one that runs alone, as check's does.
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), spawn, max_tasks_per_child=1) as pool:
+        images = dict(zip(map(file_of, IMAGES), pool.map(compile_alone, IMAGES)))
     for name, data in images.items():
         pack(name, data)
     NAMES.write_text(names(images["compute_80.ptx"], images))
@@ -132,9 +140,7 @@ def check(lib):
         data = unpack(name)
         if digest(data) not in kept:
             sys.exit(f"cuda_kernels: {name} is not what make gen wrote")
-        # Once, of one source, the compiler gave another text than before and after. A
-        # change of the sources is found by their digest, however often this is tried.
-        if lib and name.endswith(".ptx") and all(data != compile_for(lib, arch) for _ in range(3)):
+        if lib and name.endswith(".ptx") and data != compile_for(lib, arch):
             sys.exit(f"cuda_kernels: {name} is not what the sources give: run make gen")
 
 
@@ -147,7 +153,7 @@ def main():
     elif lib is None:
         sys.exit(f"cuda_kernels: {PACKAGE} could not be fetched")
     else:
-        write(lib)
+        write()
 
 
 if __name__ == "__main__":
