@@ -133,7 +133,8 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 		found[from] -= n
 		found[to] += n
 	}
-	var counted uintptr // the end of what has an owner: a view of it counts once
+	var counted uintptr         // the end of what has an owner: a view of it counts once
+	mapped := map[string]bool{} // owners of pages of files, which nobody allocated: what they hold is not said
 	for _, begin := range slices.Sorted(maps.Keys(o.held)) {
 		h := o.held[begin]
 		at, end := max(begin, counted), begin+uintptr(h.bytes)
@@ -145,8 +146,8 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 		if i < len(regions) && regions[i].from <= at {
 			from := regions[i].name
 			take(from, h.name, pages.resident(at, int64(end-at)))
-			if from == goHeap || from == otherMemory { // a file is mapped, not allocated
-				held[h.name] += int64(end - at)
+			if held[h.name] += int64(end - at); from != goHeap && from != otherMemory {
+				mapped[h.name] = true
 			}
 		}
 	}
@@ -175,8 +176,12 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 	}
 	out := &Residency{Bytes: all}
 	for name, n := range found {
-		if n > 0 || held[name] > 0 || name == otherMemory {
-			out.Owners = append(out.Owners, MemoryOwner{name, n, held[name]})
+		allocated := held[name]
+		if mapped[name] || allocated < n { // estimates of the heap may have more
+			allocated = 0
+		}
+		if n > 0 || allocated > 0 || name == otherMemory {
+			out.Owners = append(out.Owners, MemoryOwner{name, n, allocated})
 		}
 	}
 	slices.SortFunc(out.Owners, func(a, b MemoryOwner) int {

@@ -92,12 +92,14 @@ func TestOwnersHoldWhatTheyDoNotTouch(t *testing.T) {
 	}
 	rec := NewRecorder(Options{})
 	rec.Own("worker scratch", mapMemory(t, size, 0))
-	rec.Own("weights, mapped file", file)
+	rec.Own("weights, mapped file", file[:size/2])
+	rec.Own("embed io", mapMemory(t, 1<<20, 1<<20))
+	rec.Own("embed io", file[size/2:]) // some of it is mapped: what is allocated is not said
 	p := rec.Snapshot()
 	if p.Resident == nil {
 		t.Skip("the system does not say what is resident")
 	}
-	for _, want := range []MemoryOwner{{"worker scratch", 0, size}, {"weights, mapped file", size, 0}} {
+	for _, want := range []MemoryOwner{{"worker scratch", 0, size}, {"weights, mapped file", size / 2, 0}, {"embed io", size/2 + 1<<20, 0}} {
 		if !slices.Contains(p.Resident.Owners, want) {
 			t.Errorf("%+v is not among %+v", want, p.Resident.Owners)
 		}

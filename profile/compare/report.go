@@ -258,7 +258,7 @@ func (c *Comparison) NotCompared() []string {
 // memoryTable lists classes of memory, those that changed first.
 func (c *Comparison) memoryTable() table.Table {
 	t := table.Table{Title: "memory", Note: c.MemoryNote(),
-		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict"), table.Right("touched before"), table.Right("after")}}
+		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict"), table.Right("touched before"), table.Right("touched after")}}
 	for _, changed := range []bool{true, false} {
 		for i := range c.Memory {
 			d := &c.Memory[i]
