@@ -15,14 +15,16 @@ const (
 	// grain is the number of rows that a kernel multiplies at once on most
 	// machines: the last rows of a run cost as much as a full group.
 	grain = 16
-	// ShortRun is the number of tokens below which a run is not cut for an even
+	// shortRun is the number of tokens below which a run is not cut for an even
 	// end: fetching the weights again would cost more than waiting. The slowest of
 	// many workers is slower than that of a few, so more than fewWorkers cut runs
-	// of shortOfMany tokens too: 32 texts of 128 tokens on 16 uneven cores take 7 to
-	// 20 per cent less time.
-	ShortRun    = 128
+	// of shortOfMany tokens too if the weights are at most fewWeights: with a model
+	// of 11 million weights, 32 texts of 128 tokens on 16 uneven cores take 7 to 20
+	// per cent less time.
+	shortRun    = 128
 	shortOfMany = 64
 	fewWorkers  = 4
+	fewWeights  = 1 << 26
 	// Sure is by how much one mode must be faster by the figures of this machine.
 	// If the difference is smaller, the built-in figures decide, so that noise
 	// changes no decision: within a minute the speedups of fine and coarse were
@@ -62,7 +64,7 @@ func (c *Costs) OnCoarse(w Work, l Batch, most int) float64 {
 	// Workers beyond the cores take turns on them.
 	turns := max(1, float64(n)/float64(c.Cores))
 	runs, tokens := 0, 0.0
-	for s := NewSplit(int(each+0.999)*n, n, most); s.Left() > 0 && runs < 1<<16; runs++ {
+	for s := w.Split(int(each+0.999)*n, n, most); s.Left() > 0 && runs < 1<<16; runs++ {
 		part := s.Next()
 		s.Take(part)
 		tokens += whole(float64(part))
@@ -79,18 +81,23 @@ func (c *Costs) OnCoarse(w Work, l Batch, most int) float64 {
 
 // Split cuts a batch into runs for coarse mode, in rounds of one run per worker: half
 // of the remaining tokens while those are many, so that the last runs are short and
-// end together, then the rest in equal parts. The runs depend on the texts alone,
-// never on the speed of workers.
+// end together, then the rest in equal parts. The runs depend on the texts, the model and
+// the number of configured workers, never on their speed.
 type Split struct {
 	left, workers, most int
+	short               int // tokens of a run that is not cut
 	turn                int // runs left in this round
 	limit               int
 	last                bool
 }
 
-// NewSplit cuts tokens for workers into runs of at most most.
-func NewSplit(tokens, workers, most int) Split {
-	return Split{left: tokens, workers: workers, most: most}
+// Split cuts tokens of a model with this work for workers into runs of at most most.
+func (w Work) Split(tokens, workers, most int) Split {
+	short := shortRun
+	if workers > fewWorkers && w.Packed+w.Stored <= fewWeights {
+		short = shortOfMany
+	}
+	return Split{left: tokens, workers: workers, most: most, short: short}
 }
 
 // Left is the number of tokens that are in no run yet.
@@ -103,11 +110,7 @@ func (s *Split) Next() int {
 	}
 	if s.turn == 0 {
 		s.turn = s.workers
-		short := ShortRun
-		if s.workers > fewWorkers {
-			short = shortOfMany
-		}
-		s.last = s.left <= 2*s.workers*short
+		s.last = s.left <= 2*s.workers*s.short
 		s.limit = int(whole(float64(s.left) / float64(2*s.workers))) // no row of a tile for nothing
 	}
 	if s.last {

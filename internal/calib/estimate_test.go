@@ -111,7 +111,7 @@ func TestSplitGivesAll(t *testing.T) {
 	for _, workers := range []int{1, 2, 3, 16, 128} {
 		for _, tokens := range []int{1, 7, 96, 511, 512, 4096, 100000} {
 			var sum, runs, last int
-			for s := NewSplit(tokens, workers, 256); s.Left() > 0; runs++ {
+			for s := (Work{}).Split(tokens, workers, 256); s.Left() > 0; runs++ {
 				n := min(s.Next(), s.Left())
 				if n < 1 || n > 256 {
 					t.Fatalf("%d tokens for %d workers: a run of %d", tokens, workers, n)
@@ -130,12 +130,16 @@ func TestSplitGivesAll(t *testing.T) {
 }
 
 // TestManyWorkersEndTogether: of many workers the slowest is slow, so their last runs
-// are shorter than those of a few.
+// are shorter than those of a few, unless fetching the weights again takes long.
 func TestManyWorkersEndTogether(t *testing.T) {
-	for workers, want := range map[int]int{2: 256, 4: 256, 5: 128, 16: 128} {
-		s := NewSplit(256*workers, workers, 256)
-		if got := s.Next(); got != want {
-			t.Errorf("%d workers: a run of %d tokens, expected %d", workers, got, want)
+	small, large := Work{Packed: 11e6}, Work{Stored: 1e9}
+	for _, c := range []struct {
+		w             Work
+		workers, want int
+	}{{small, 2, 256}, {small, 4, 256}, {small, 5, 128}, {small, 16, 128}, {large, 16, 256}} {
+		s := c.w.Split(256*c.workers, c.workers, 256)
+		if got := s.Next(); got != c.want {
+			t.Errorf("%d workers, %g weights: a run of %d tokens, expected %d", c.workers, c.w.Packed+c.w.Stored, got, c.want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestComposeKeepsTheOrder(t *testing.T) {
 	c.longestFirst()
 	m.push(c)
 	defer m.remove(c)
-	m.split = calib.NewSplit(total, 2, CoarseRunTokens)
+	m.split = calib.Work{}.Split(total, 2, CoarseRunTokens)
 	defer func() { m.split = calib.Split{} }()
 	if m.split.Next(); !m.split.Last() {
 		t.Fatal("a load of few tokens has more than one round")

@@ -210,7 +210,7 @@ func (m *embedder) coarseRound(l load) {
 	n := min(len(m.others), l.seqs)
 	lim := m.limits.Of(l.tokens)
 	active := min(n, lim.Workers()) // runs are cut for n workers, even if fewer take part
-	m.ran, m.quota, m.split = 0, l.seqs, calib.NewSplit(l.tokens, n, CoarseRunTokens)
+	m.ran, m.quota, m.split = 0, l.seqs, m.sched.work.Split(l.tokens, n, CoarseRunTokens)
 	if n > 1 {
 		for c := m.head; c != nil; c = c.next {
 			c.longestFirst()

@@ -216,7 +216,7 @@ func TestAnyNumberOfWorkers(t *testing.T) {
 	}
 }
 
-// TestCoarseRunsAreEven: the recorded runs of a round depend on the texts alone,
+// TestCoarseRunsAreEven: the recorded runs of a round do not depend on who takes them,
 // its last ones are even whatever order the texts come in, and every text gets
 // its own vector.
 func TestCoarseRunsAreEven(t *testing.T) {
