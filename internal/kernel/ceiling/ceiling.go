@@ -3,7 +3,7 @@
 // registers, and reads from memory. The profiler's roofline, `hotpath info` and
 // the kernels' benchmarks stand beside these figures.
 //
-// It imports only kernel/isa. Measurements have no errors; a cancelled
+// It imports only kernel/isa and stats. Measurements have no errors; a cancelled
 // context ends them early with what was seen until then.
 package ceiling
 
@@ -123,12 +123,15 @@ func Sustained(ctx context.Context, class string, threads int, d time.Duration) 
 	f := opsOf(class)
 	n := burst(ctx, f)
 	rates := make([]float64, workers(threads))
+	start := time.Now() // of all: one that starts late has had less
 	one := func(w int) {
-		ops, start := 0.0, time.Now()
+		ops := 0.0
 		for ctx.Err() == nil && (ops == 0 || time.Since(start) < d) {
 			ops += f(n)
 		}
-		rates[w] = ops / time.Since(start).Seconds()
+		if ops > 0 {
+			rates[w] = ops / time.Since(start).Seconds()
+		}
 	}
 	if len(rates) == 1 {
 		one(0) // on the caller's thread, which may be bound to a core
