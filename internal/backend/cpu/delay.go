@@ -140,7 +140,7 @@ type slowLane struct {
 
 // mostDebt bounds the debt. More than that is no cost of reading clocks, but a thread
 // that lost its processor where the system does not show it.
-const mostDebt = 2000
+const mostDebt = 2000 // ns
 
 func (s *slowKernel) name() string {
 	if s.every > 1 {
