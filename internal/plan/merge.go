@@ -15,7 +15,7 @@ type Merge struct {
 	// is the resident format of a weight.
 	Core func(nodes []*graph.Node, packing func(weight *graph.Value) *Format) bool
 	// Before reports whether each worker may compute these nodes for itself.
-	// Their result is the first operand of the products.
+	// Their result is the first operand of the products; nil: no step precedes.
 	Before func(nodes []*graph.Node) bool
 	// After reports whether a share of columns can continue with these nodes,
 	// which read the product's results; nil: no step follows.
@@ -40,7 +40,7 @@ func (p *Plan) merge(merges []Merge, t *table) {
 			}
 			core := s.Nodes
 			var gone []int
-			if j := p.maker(i, us); j >= 0 && m.Before(p.Steps[j].Nodes) && p.ownFormat(s, &p.Steps[j], t) {
+			if j := p.maker(i, us); j >= 0 && m.Before != nil && m.Before(p.Steps[j].Nodes) && p.ownFormat(s, &p.Steps[j], t) {
 				s.Before = p.Steps[j].Nodes
 				s.Nodes = slices.Concat(s.Before, s.Nodes)
 				gone = append(gone, j)

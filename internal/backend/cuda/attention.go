@@ -138,7 +138,7 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 			starts, threads = 0, 512
 		}
 		b.launch(attendRow(a.HeadDim), [3]int{b.Most(q), a.Heads, 1}, threads, b.sizes, q.Shape.Outer, seqs, a.AttentionAttr, b.writes(n.Out[0]), b.Value(q), k, v,
-			starts, b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize, b.ownKeys(n))
+			starts, b.Value(n.In[4]), b.Value(table), table.Shape.RowLen(), a.BlockSize, ownKeys(n))
 	case b.Most(q) <= singleQueries && !b.Plan.Invariant:
 		b.launch("k_attend_one_"+kvType, [3]int{b.Most(q), a.Heads, 1}, 256, plain...)
 	case !b.be.inF32(q.Shape.RowLen()) && n.In[1].DType != tensor.Q8_0:
@@ -153,11 +153,13 @@ func bindAttentionKV(b *binder, n *graph.Node) {
 // heads of 64 and of 128 values.
 func attendRow(head int) string { return fmt.Sprintf("k_attend_row_%d", head) }
 
-// ownKeys reports whether a run writes the keys of its own queries into the cache, and
-// nothing else: keys before those are there since the last run.
-func (b *binder) ownKeys(n *graph.Node) bool {
+// ownKeys reports whether a run writes the keys and values of its own queries into the
+// cache, and nothing else: those before them are there since the last run. What says where
+// they are comes with the inputs.
+func ownKeys(n *graph.Node) bool {
 	w := n.In[1].Node
-	return w.Op == graph.OpKVWrite && w.In[0].Node.Leaf != nil && b.Most(w.In[2]) == b.Most(n.In[0])
+	return w.Op == graph.OpKVWrite && w == n.In[2].Node && w.In[0].Node.Leaf != nil && w.In[1].Node.Leaf != nil &&
+		w.In[2].Shape.Outer == n.In[0].Shape.Outer && given(n.In[3]) && given(n.In[4]) && given(n.In[5])
 }
 
 func bindAttentionGrad(b *binder, n *graph.Node) {

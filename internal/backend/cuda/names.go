@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: e22a8d920478a4db75f0bde927147405ec5fbb31c8c895a10a27ff0ea5d1a9ca
+// sources: 982f0a3516d369d5c30535b2756cd32c449ce28071bbf368ae5fbe1fd9539995
 var imageHashes = map[string]string{
 	"compute_80.ptx": "edea1c29e248a52556e2044693e3cab1bbead8124752c8f26e4d723369074f4e",
-	"sm_80.cubin":    "0ea2f1b0f0ca41d71bad29f1c16c3cdaaad98d0fc734c504460e19a134b1dc07",
+	"sm_80.cubin":    "c3239455c9ab05936c5f53bcf92542b1681deedbb2ea1ee4f235a8458327c635",
 	"sm_86.cubin":    "535e9fb536dcbb719d66582d63ac76e3f1f746ce1c31a12e4910ffea527b06ba",
 	"sm_89.cubin":    "b955808837f44d3f35504bd902e731515d68b83b6df8e896aa99e74862958af3",
-	"sm_90a.cubin":   "4fc861387150850014d29c5ba37cf4c38bb5f46a9440c9447d3bc29955524d79",
+	"sm_90a.cubin":   "f2c84fee6dd2b1e82072a6c788dbba457f56914298e1d007a5106fe3c44a8f98",
 }
 
 // kernelNames are the kernels of each image.

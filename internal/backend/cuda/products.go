@@ -17,7 +17,7 @@ func bindProducts(b *binder, _ *graph.Node) {
 	p := b.Products()
 	x := b.reads(p.X)
 	merged := len(b.Step.Before)+len(b.Step.After) > 0
-	if merged && p.Rows > device.OneRow && !b.be.severalFit(p.Nodes, b.DType) {
+	if merged && p.Rows > device.OneRow && (len(b.Step.Before) > 0 || !b.be.severalFit(p.Nodes, b.DType)) {
 		b.Fail(fmt.Errorf("%w: %s: %d rows of matrices in %s with a norm or a rotation in one step", ErrDevice, b.Step.Name, p.Rows, b.name(p)))
 		return
 	}

@@ -86,7 +86,7 @@ func severalShared(s severalShape, pairs int) int {
 func (b *binder) several(p *device.Products) {
 	pairs := p.Pairs()
 	s := shapeSeveral(pairs, p.K, b.be.drv.describe().Units)
-	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, b.RowNorm(p), stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8))...)
+	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, device.RowNorm{X: b.Value(p.X)}, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8))...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster = severalShared(s, pairs), s.splits
 }
@@ -106,7 +106,7 @@ func (b *Backend) merges() []plan.Merge {
 	m := all[0]
 	heads := m.After
 	m.Rows, m.Core = severalRows, core(b.severalFit)
-	m.Before = func([]*graph.Node) bool { return false }
+	m.Before = nil
 	m.After = func(nodes []*graph.Node) bool { return heads(nodes) && readsInputs(nodes) }
 	return append(all, m)
 }

@@ -89,8 +89,10 @@ __device__ __forceinline__ void write_stamp(const Stamp &s, u32 clock) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %1, 0;\n@p st.global.u32 [%0], %1;\n}" ::"l"(s.to), "r"(clock) : "memory");
 }
 
-// What is launched next may begin at once, and read weights, sizes and inputs: inputs
-// are complete, because the first kernel behind them begins when they are.
+// What is launched next may begin at once, and read weights, sizes, inputs and keys of
+// earlier runs: those are complete, because the first kernel behind the inputs begins when
+// they are. It does not begin to wait before all blocks of this kernel have begun, and ends
+// its wait when they have ended: so each of them must have waited itself.
 __device__ __forceinline__ void grid_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

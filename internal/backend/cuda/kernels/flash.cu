@@ -384,7 +384,7 @@ ATTEND_ONE(q8_0, Q8_0)
 // there is one row.
 template <int D>
 __device__ __forceinline__ void attend_row(STAMP, const int *bind, Dim rows, Dim seqs, const Mask &a, Out out, const float *q, const u8 *k, const u8 *v, const int *start, const int *kv_len, const int *table, int blocks, int block, int early) {
-  constexpr int MOST = 16, KEYS = 16, C = D / 16, W = D / 64; // warps, parts of 16 bytes of a lane's key, words of a value's row per lane
+  constexpr int MOST = 16, KEYS = 16, C = D / 16, W = D / 64; // warps at most, keys per warp, parts of 16 bytes of a lane's key, words of a value's row per lane
   __shared__ __align__(16) float qs[D];
   __shared__ __align__(16) float os[MOST][D];
   __shared__ float tops[MOST], sums[MOST];

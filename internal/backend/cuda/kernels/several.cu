@@ -3,11 +3,12 @@
 // block has 8 warps. It takes units of 8 pairs of rows of weights, which come by
 // asynchronous copies, several ahead: the first ones are asked for before the kernel
 // before this one has ended, and two kernels fit on a multiprocessor. The norm before
-// them is a kernel of its own: here each block would have to norm all rows. A warp multiplies the same part of k of every unit that it takes, so
-// its part of x stays in registers: each value as the sum of two in bf16, which are two
-// rows of the left operand of mma.sync. Lanes hold 8 neighbours of k of both operands:
-// the order of k within a product does not matter as long as it is the same. Blocks of
-// a cluster share k and add their sums in order.
+// them is a kernel of its own: here each block would have to norm all rows. A warp
+// multiplies the same part of k of every unit that it takes, so its part of x stays in
+// registers: each value as the sum of two in bf16, which are two rows of the left operand
+// of mma.sync. Lanes hold 8 neighbours of k of both operands: the order of k within a
+// product does not matter as long as it is the same. Blocks of a cluster share k and add
+// their sums in order.
 
 struct Several {
   One one;

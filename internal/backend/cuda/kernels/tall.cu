@@ -2,8 +2,9 @@
 // memory is the limit. Weights are the left operand of wgmma, 64 rows at a time, and x is
 // the right one. A producer thread has the copy engine bring both through a deep ring of
 // shared memory; what fits into the ring of the weights is asked for before the kernels
-// before this one have ended. Two kernels fit on a multiprocessor: while one ends, the
-// next one's weights arrive. Blocks of a cluster share k and add their sums in order.
+// before this one have ended. Two blocks fit on a multiprocessor, of this kernel or of two:
+// while one ends, the next one's weights arrive. Blocks of a cluster share k and add their
+// sums in order.
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 __device__ __forceinline__ void wgmma(float (&d)[4], u64 a, u64 b) {
