@@ -10,7 +10,7 @@ import (
 // residentTable is the owner of every resident byte, and what the owner allocated,
 // touched or not, where that is known.
 func residentTable(p *profile.Profile, _ Options) table.Table {
-	t := table.Table{Title: "resident memory", Note: "when it was most, at the end of a session or at the snapshot", Cols: []table.Col{table.Left("owner"), table.Right("MiB"), table.Right("%"), table.Right("allocated MiB")}}
+	t := table.Table{Title: "resident memory", Note: "when it was most, at the end of a session or at the snapshot", Cols: []table.Col{table.Left("owner"), table.Right("MiB"), table.Right("%"), table.Right("allocated")}}
 	if p.Resident == nil {
 		return t
 	}
