@@ -119,12 +119,28 @@ def compile_alone(arch):
     return compile_for(nvrtc(), arch)
 
 
+def fresh(archs):
+    """Images in turn, each of a compiler in a process of its own."""
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        yield from pool.map(compile_alone, archs)
+
+
+# Of 8 compilers one gave another PTX for the same sources: registers of one kernel had
+# other numbers. Without the random placement of memory 4 of 4 gave the same. So PTX is
+# written when two compilers agree, and checked against some.
+TRIES = 4
+
+
+def usual_ptx(first):
+    seen = [first]
+    while seen.count(seen[-1]) < 2:
+        seen.extend(fresh(["compute_80"]))
+    return seen[-1]
+
+
 def write():
-    # A process per image: compilers that run beside each other in one process may give
-    # other images than one that runs alone, as check's does.
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), spawn, max_tasks_per_child=1) as pool:
-        images = dict(zip(map(file_of, IMAGES), pool.map(compile_alone, IMAGES)))
+    images = dict(zip(map(file_of, IMAGES), fresh(IMAGES)))
+    images["compute_80.ptx"] = usual_ptx(images["compute_80.ptx"])
     for name, data in images.items():
         pack(name, data)
     NAMES.write_text(names(images["compute_80.ptx"], images))
@@ -140,7 +156,7 @@ def check(lib):
         data = unpack(name)
         if digest(data) not in kept:
             sys.exit(f"cuda_kernels: {name} is not what make gen wrote")
-        if lib and name.endswith(".ptx") and data != compile_for(lib, arch):
+        if lib and name.endswith(".ptx") and not any(data == next(fresh([arch])) for _ in range(TRIES)):
             sys.exit(f"cuda_kernels: {name} is not what the sources give: run make gen")
 
 
