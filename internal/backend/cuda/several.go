@@ -13,7 +13,7 @@ import (
 // has them: 16 rows of weights are a unit, and 64 values of k a part. They pay where they
 // take in rotation and the way into a cache. They do not take in the norm before them: for
 // queries, keys and values of Llama 1B an H200 took 11.5 us with it, and 8.2 with a kernel
-// of its own.
+// of its own that lets this one start early.
 const (
 	severalRows   = 8
 	severalWarps  = 8
