@@ -32,8 +32,8 @@ runs are each compared, with a 95 per cent interval. A star marks a change that
 is real: by Student's t it is larger than the difference between two recordings of
 one build, after Holm's correction for the number of tests. The probability of a
 false alarm is 1 per cent over all rows of a comparison. The median calls of scopes,
-which hold the host's work, and memory are compared too. Scopes need several
-recordings per side, made in turn.
+which hold the host's work, the columns of the ledger and memory are compared too.
+Scopes and ledger need several recordings per side, made in turn.
 
 A and B are each a file, several separated by commas, or a folder of them. One
 recording per side shows which ops, layers and steps changed by much. Several per
@@ -48,8 +48,9 @@ texts may be in different batches in A and B. That is no difference: times are
 compared at equal batch size.
 
 With --fail-above the exit status is 1 if B is really slower by more than that
-part of A's time: in total, in whole runs, in the slowest runs (p95), or in all
-calls of one scope as a part of the whole recording.`,
+part of A's time: in total, in whole runs, in the slowest runs (p95), in all calls
+of one scope as a part of the whole recording, or in one column of the ledger as a
+part of all lane time.`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,

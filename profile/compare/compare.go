@@ -27,6 +27,8 @@ const (
 	FasterTail Verdict = "faster tail"
 	MoreWork   Verdict = "more work" // more FLOPs or bytes
 	LessWork   Verdict = "less work"
+	MoreTime   Verdict = "more time" // of lanes, whatever the reason: the ledger
+	LessTime   Verdict = "less time"
 	OnlyA      Verdict = "only in A"
 	OnlyB      Verdict = "only in B"
 	Untested   Verdict = "untested" // too few runs, or a sum of others
@@ -34,7 +36,7 @@ const (
 
 // worse reports whether a verdict speaks against B.
 func (v Verdict) worse() bool {
-	return v == Slower || v == SlowerTail || v == MoreWork || v == OnlyB || v == MoreMemory
+	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == OnlyB || v == MoreMemory
 }
 
 // Measure is which time of a row is compared. All are per run.
@@ -213,6 +215,7 @@ type Comparison struct {
 	Total      Diff         `json:"total"` // of A's runs, and how long B takes for as many
 	Plans      []PlanDiff   `json:"plans"`
 	Scopes     []ScopeDiff  `json:"scopes"`
+	Ledger     []LedgerDiff `json:"ledger"`
 	Memory     []MemoryDiff `json:"memory"`
 	OnlyA      []string     `json:"only_a"`
 	OnlyB      []string     `json:"only_b"`
@@ -229,27 +232,33 @@ const comparisonVersion = 2
 func (c *Comparison) Different() []*Diff {
 	var out, totals []*Diff
 	for i := range c.Plans {
-		p := &c.Plans[i]
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
-			for k := range rows {
-				if rows[k].Changed() {
-					out = append(out, &rows[k])
-				}
-			}
-		}
-		for _, d := range []*Diff{&p.Common, &p.Wait} {
-			if d.Changed() {
-				out = append(out, d)
-			}
-		}
-		if p.Total.Changed() {
-			totals = append(totals, &p.Total)
+		out = append(out, c.Plans[i].different()...)
+		if c.Plans[i].Total.Changed() {
+			totals = append(totals, &c.Plans[i].Total)
 		}
 	}
 	largest := func(x, y *Diff) int { return cmp.Compare(math.Abs(y.Real()), math.Abs(x.Real())) }
 	slices.SortStableFunc(out, largest)
 	slices.SortStableFunc(totals, largest)
 	return append(out, totals...)
+}
+
+// different lists the plan's rows that are more than noise, without its total.
+func (p *PlanDiff) different() []*Diff {
+	var out []*Diff
+	for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
+		for k := range rows {
+			if rows[k].Changed() {
+				out = append(out, &rows[k])
+			}
+		}
+	}
+	for _, d := range []*Diff{&p.Common, &p.Wait} {
+		if d.Changed() {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // Real is by how many per cent of A's time B is slower, with its 95 per cent
@@ -311,7 +320,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Ledger: compareLedger(a, b), Memory: compareMemory(a, b)}
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
@@ -370,5 +379,6 @@ func (c *Comparison) warn(format string, args ...any) {
 // memory.
 func (c *Comparison) Same() bool {
 	return len(c.Different()) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
+		!slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
 }

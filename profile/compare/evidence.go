@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hotpath/internal/stats"
+	"hotpath/profile"
 )
 
 // evidence is what a plan's tests are made from.
@@ -172,6 +173,22 @@ func later(x, y time.Time) time.Time {
 		return x
 	}
 	return y
+}
+
+// wholeRecordings is the evidence of rows with one value per recording, and the
+// recordings by time.
+func wholeRecordings(a, b []*profile.Profile) (e evidence, sortedA, sortedB []*profile.Profile) {
+	made := func(profiles []*profile.Profile) (*side, []*profile.Profile) {
+		sorted := slices.SortedStableFunc(slices.Values(profiles), func(x, y *profile.Profile) int { return x.Created.Compare(y.Created) })
+		s := &side{}
+		for _, p := range sorted {
+			s.recs = append(s.recs, recording{made: p.Created})
+		}
+		return s, sorted
+	}
+	sideA, sortedA := made(a)
+	sideB, sortedB := made(b)
+	return evidence{recs: [2]int{len(a), len(b)}, paired: inTurn(sideA, sideB), apartInTime: apartInTime(sideA, sideB)}, sortedA, sortedB
 }
 
 // units is how many blocks the side with fewer of them has.

@@ -127,10 +127,11 @@ func (c *Comparison) judge(machine float64, work workCount) {
 			p[i] = t.change.P
 		}
 		for i, h := range Holm(p) {
-			tests[i].change.correct(h)
+			tests[i].change.correct(h, c.families())
 		}
 	}
 	c.judgeScopes()
+	c.judgeLedger()
 	for i := range c.Plans {
 		d := &c.Plans[i]
 		few := d.evidence.units() < leastBlocks
@@ -152,10 +153,19 @@ func (c *Comparison) judge(machine float64, work workCount) {
 	}
 }
 
+// families is how many families of tests there are: those of rows, scopes, and the
+// ledger, if it was tested.
+func (c *Comparison) families() float64 {
+	n := float64(levels) + 1
+	if slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) {
+		n++
+	}
+	return n
+}
+
 // correct takes a probability that is corrected for the number of tests of its
 // family, corrects it for the number of families, and gives the verdict.
-func (c *Change) correct(p float64) {
-	const families = float64(levels) + 1 // those of rows, and scopes
+func (c *Change) correct(p, families float64) {
 	if c.Holm = min(1, families*p); c.Holm >= falseAlarms {
 		return
 	}

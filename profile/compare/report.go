@@ -71,6 +71,9 @@ func (c *Comparison) Summary() string {
 			out = append(out, d.says())
 		}
 	}
+	for _, d := range c.told() {
+		out = append(out, d.says())
+	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
 			out = append(out, d.says())
@@ -182,6 +185,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 		}
 	}
 	if t := c.scopesTable(); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
+	if t := c.ledgerTable(); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
 	if t := c.memoryTable(); len(t.Rows) > 0 {

@@ -41,18 +41,7 @@ type scopeCalls struct{ calls, median float64 }
 // compareScopes compares every scope that all recordings have. Only several
 // recordings of each side can tell: the calls of one recording share its machine.
 func compareScopes(a, b []*profile.Profile) []ScopeDiff {
-	made := func(profiles []*profile.Profile) (*side, []*profile.Profile) {
-		sorted := slices.SortedStableFunc(slices.Values(profiles), func(x, y *profile.Profile) int { return x.Created.Compare(y.Created) })
-		s := &side{}
-		for _, p := range sorted {
-			s.recs = append(s.recs, recording{made: p.Created})
-		}
-		return s, sorted
-	}
-	sideA, a := made(a)
-	sideB, b := made(b)
-	e := evidence{recs: [2]int{len(a), len(b)}, paired: inTurn(sideA, sideB), apartInTime: apartInTime(sideA, sideB)}
-
+	e, a, b := wholeRecordings(a, b)
 	var walls []float64
 	for _, p := range a {
 		walls = append(walls, float64(p.Wall()))
@@ -132,8 +121,9 @@ func (c *Comparison) judgeScopes() {
 			p, of = append(p, d.Change.P), append(of, d)
 		}
 	}
+	families := c.families()
 	for i, h := range Holm(p) {
-		of[i].Change.correct(h)
+		of[i].Change.correct(h, families)
 		of[i].Verdict = of[i].Change.Verdict
 	}
 }

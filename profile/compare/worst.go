@@ -4,8 +4,8 @@ import "fmt"
 
 // Worst is the largest slowdown that was found to be real, in per cent of A's
 // time, for --fail-above. what names it: the sum of all changes, whole runs, the
-// slowest runs (p95), or a scope, as a part of the whole recording. It is 0 if
-// nothing is slower.
+// slowest runs (p95), a scope, as a part of the whole recording, or a column of the
+// ledger, as a part of all lane time. It is 0 if nothing is slower.
 func (c *Comparison) Worst() (percent float64, what string) {
 	if all, _, _ := c.Real(); all > 0 {
 		percent, what = all, "time"
@@ -33,6 +33,11 @@ func (c *Comparison) Worst() (percent float64, what string) {
 	for i := range c.Scopes {
 		if d := &c.Scopes[i]; d.Verdict == Slower {
 			take(d.Added, fmt.Sprintf("scope %s, of the whole recording", d.Name))
+		}
+	}
+	for i := range c.Ledger {
+		if d := &c.Ledger[i]; d.Verdict == MoreTime {
+			take(d.Change.Percent, fmt.Sprintf("%s of %s, of all lane time", d.Column, d.owner()))
 		}
 	}
 	return percent, what

@@ -250,5 +250,6 @@ func TestComparisonInBrowser(t *testing.T) {
 	is(ctx, t, "what is slower is red", `(() => { const fill = n => getComputedStyle([...document.querySelectorAll('.flame g')].find(g => g.node.n === n && !g.node.c).querySelector('rect')).fill; return fill('attention') !== fill('gelu') && fill('gelu') === fill('norm'); })()`)
 	is(ctx, t, "verdict", `[...document.querySelectorAll('td .slower')].length >= 6`)
 	is(ctx, t, "scopes", `[...document.querySelectorAll('#scopes td')].map(d => d.textContent).slice(0, 4).join(' ') === 'sample 60, 60 4.000 6.000'`)
+	is(ctx, t, "ledger", `[...document.querySelectorAll('#ledger tbody tr')].some(r => r.cells[1].textContent === 'compute' && r.cells[6].textContent === 'untested')`)
 	is(ctx, t, "nothing is wider than the page", `document.documentElement.scrollWidth <= innerWidth`)
 }

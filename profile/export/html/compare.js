@@ -1,6 +1,6 @@
 // The comparison of two recordings.
 
-const worse = new Set(['slower', 'slower tail', 'more work', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'only in A', 'less memory']);
+const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'only in A', 'less memory']);
 const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
 const MEASURES = ['median', 'mean', 'p95'];
 const MOST = 1000; // where intervals end
@@ -55,6 +55,14 @@ if (data.scopes && data.scopes.length) {
     {head: 'median %', get: d => d.change.percent, show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
     {head: 'all calls %', get: d => Math.abs(d.added_percent), show: d => signed(d.added_percent, v => v.toFixed(2))},
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.scopes, 6).table);
+}
+if (data.ledger && data.ledger.length) {
+  const s = section('ledger', 'Ledger', "Lane time per run of the median recording, by column. No run: workers before and between their runs (dispatch), and after their last (idle). Change: in per cent of A's whole lane time.");
+  const most = Math.max(...data.ledger.map(d => Math.max(d.before_ns, d.after_ns)));
+  s.append(sortable([{head: 'of', left: true, get: d => d.of + (d.no_run ? ', no run' : '')}, {head: 'column', left: true, get: d => d.column},
+    {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)}, {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
+    {head: 'change %', get: d => Math.abs(d.change.percent), show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.ledger, 5).table);
 }
 if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', data.memory_note);

@@ -1,0 +1,264 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"hotpath/internal/stats"
+	"hotpath/profile"
+	"hotpath/profile/internal/table"
+)
+
+// The ledger is compared column by column, per run: of each plan, and of workers
+// that have no run. If workers run side by side, time between the runs of one
+// worker lies within a run of another, so that neither a plan nor the host's time
+// outside of runs contains it.
+
+// LedgerDiff is one column of the ledger before and after, in nanoseconds of lane
+// time per run: the median recording of a side.
+type LedgerDiff struct {
+	Of     string `json:"of"`     // the plan, or the name of the rounds
+	Column string `json:"column"` // as in the ledger: compute, no cpu, barrier, ...
+	// NoRun: the row is of workers before, between and after their runs.
+	NoRun bool `json:"no_run,omitempty"`
+
+	Before float64 `json:"before_ns"`
+	After  float64 `json:"after_ns"`
+	// Change is in per cent of A's whole lane time.
+	Change  Change  `json:"change"`
+	Verdict Verdict `json:"verdict"`
+
+	plan string // id of the plan
+}
+
+// Changed reports whether the difference is more than noise.
+func (d *LedgerDiff) Changed() bool { return d.Verdict == MoreTime || d.Verdict == LessTime }
+
+const (
+	// ledgerFloor is the smallest change of a column that is reported, as a part of
+	// the column and ledgerStart. As for scopes, no other row shows what the machine
+	// did to a column.
+	ledgerFloor = scopeFloor
+	// ledgerStart is the part of A's whole lane time that is added to a column before
+	// its logarithm is taken. Columns may be zero, and a column that is shorter than
+	// this may grow by a large factor without meaning.
+	ledgerStart = 0.005
+)
+
+// ledgerColumn is one column in all recordings of both sides.
+type ledgerColumn struct {
+	of, column, plan string
+	noRun            bool
+	perRun           [2][]float64 // [side][recording], lane time
+	whole            []float64    // [recording of A], lane time of all per run of this plan
+}
+
+// compareLedger compares the columns that all recordings have. As for scopes, only
+// several recordings per side, made in turn, can tell.
+func compareLedger(a, b []*profile.Profile) []LedgerDiff {
+	e, a, b := wholeRecordings(a, b)
+	columns := ledgerColumns([2][]*profile.Profile{a, b})
+	out := []LedgerDiff{}
+	for i := range columns {
+		c := &columns[i]
+		if len(c.perRun[0]) != len(a) || len(c.perRun[1]) != len(b) || mean(c.whole) <= 0 {
+			continue
+		}
+		if slices.ContainsFunc(slices.Concat(c.perRun[0], c.perRun[1]), func(v float64) bool { return v != 0 }) {
+			out = append(out, c.diff(&e))
+		}
+	}
+	return out
+}
+
+// diff tests one column.
+func (c *ledgerColumn) diff(e *evidence) LedgerDiff {
+	d := LedgerDiff{Of: c.of, Column: c.column, NoRun: c.noRun, plan: c.plan, Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested},
+		Before: stats.Median(c.perRun[0]), After: stats.Median(c.perRun[1])}
+	whole := mean(c.whole)
+	d.Change.Percent = table.PercentOf(d.After-d.Before, whole)
+	if !e.repeated() || e.apartInTime {
+		return d
+	}
+	start := ledgerStart * whole
+	var x [2][][]float64
+	for side, values := range c.perRun {
+		for _, v := range values {
+			x[side] = append(x[side], []float64{math.Log(max(0, v) + start)})
+		}
+	}
+	before := math.Exp(mean(slices.Concat(x[0]...)))
+	s := e.shift(Median, x)
+	s.freedom = min(s.freedom, moderation)
+	d.Change.measure(s, ledgerFloor, func(log float64) float64 { return table.PercentOf(before*math.Expm1(log), whole) }, true)
+	d.Verdict = Same
+	return d
+}
+
+// ledgerColumns gathers the columns of all plans and rounds, in A's order.
+func ledgerColumns(sides [2][]*profile.Profile) []ledgerColumn {
+	const few = 4 // runs of a recording
+	var out []ledgerColumn
+	index := map[string]int{}
+	take := func(side int, c ledgerColumn, key string, perRun, whole float64) {
+		key += "\x00" + c.column
+		k, ok := index[key]
+		if !ok {
+			k = len(out)
+			index[key] = k
+			out = append(out, c)
+		}
+		out[k].perRun[side] = append(out[k].perRun[side], perRun)
+		if side == 0 {
+			out[k].whole = append(out[k].whole, whole)
+		}
+	}
+	sizes := tokensPerRun(sides[0])
+	for side, profiles := range sides {
+		for _, p := range profiles {
+			for i := range p.Plans {
+				s := &p.Plans[i]
+				if s.Ledger.Runs < few {
+					continue
+				}
+				runs := float64(s.Ledger.Runs)
+				if size := sizes[s.ID]; size > 0 && s.Tokens > 0 {
+					runs = float64(s.Tokens) / size // the same tokens may be cut into more or fewer runs
+				}
+				key := fmt.Sprintf("plan %s %d", s.ID, len(s.Lanes))
+				for _, part := range columnsOf(&s.Ledger) {
+					take(side, ledgerColumn{of: cmp.Or(s.Name, s.ID), column: part.name, plan: s.ID}, key, float64(part.ns)/runs, float64(p.Ledger.LaneTime)/runs)
+				}
+			}
+			for i := range p.Rounds {
+				r := &p.Rounds[i]
+				var runs int64
+				for k := range r.ByWorker {
+					runs += r.ByWorker[k].Runs
+				}
+				if runs < few {
+					continue
+				}
+				l := r.Outside()
+				for _, part := range columnsOf(&l) {
+					if part.name == "dispatch" || part.name == "idle" {
+						take(side, ledgerColumn{of: r.Name, column: part.name, noRun: true}, fmt.Sprintf("rounds %s %d", r.Name, len(r.ByWorker)), float64(part.ns)/float64(runs), float64(p.Ledger.LaneTime)/float64(runs))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+type ledgerPart struct {
+	name string
+	ns   int64
+}
+
+// columnsOf are the columns of the report's ledger, which add up to the lane time.
+func columnsOf(l *profile.Ledger) []ledgerPart {
+	return []ledgerPart{{"compute", l.Compute - l.OffCompute}, {"no cpu", l.OffCompute}, {"barrier", l.Barrier}, {"dispatch", l.Dispatch}, {"idle", l.Idle}, {"residual", l.Residual}}
+}
+
+// tokensPerRun is by the id of the plan, over all recordings.
+func tokensPerRun(profiles []*profile.Profile) map[string]float64 {
+	tokens, runs, out := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for _, p := range profiles {
+		for i := range p.Plans {
+			s := &p.Plans[i]
+			tokens[s.ID] += float64(s.Tokens)
+			runs[s.ID] += float64(s.Ledger.Runs)
+		}
+	}
+	for id, n := range runs {
+		if n > 0 {
+			out[id] = tokens[id] / n
+		}
+	}
+	return out
+}
+
+// judgeLedger corrects the columns for their number, as a family of their own.
+func (c *Comparison) judgeLedger() {
+	var p []float64
+	var of []*LedgerDiff
+	for i := range c.Ledger {
+		if d := &c.Ledger[i]; d.Verdict != Untested {
+			p, of = append(p, d.Change.P), append(of, d)
+		}
+	}
+	families := c.families()
+	for i, h := range Holm(p) {
+		of[i].Change.correct(h, families)
+		switch of[i].Change.Verdict {
+		case Slower:
+			of[i].Verdict = MoreTime
+		case Faster:
+			of[i].Verdict = LessTime
+		}
+	}
+}
+
+// owner is the row of the ledger.
+func (d *LedgerDiff) owner() string {
+	if d.NoRun {
+		return d.Of + ", no run"
+	}
+	return d.Of
+}
+
+// subject is the row in a sentence, with its verb.
+func (d *LedgerDiff) subject() string {
+	if d.NoRun {
+		return fmt.Sprintf("workers of %s spend %s ms per run %s", d.Of, table.Fms(d.After), map[string]string{
+			"dispatch": "before and between their runs", "idle": "after the last run of a round"}[d.Column])
+	}
+	return fmt.Sprintf("lanes of %s spend %s ms per run %s", d.Of, table.Fms(d.After), map[string]string{
+		"compute": "in steps on a processor", "no cpu": "in steps without a processor", "barrier": "at barriers",
+		"dispatch": "in dispatch", "idle": "idle", "residual": "between steps (residual)"}[d.Column])
+}
+
+// says is the text of a column that changed.
+func (d *LedgerDiff) says() string {
+	low, high := d.Change.bounds()
+	more := "more"
+	if d.Change.Percent < 0 {
+		low, high, more = -high, -low, "less"
+	}
+	text := fmt.Sprintf("%s in place of %s: %.1f %% of all lane time %s (%.1f to %.1f).", d.subject(), table.Fms(d.Before), math.Abs(d.Change.Percent), more, low, high)
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// told are the columns for the summary: those that changed, but for columns of a plan
+// with other rows that differ, which say the same and more.
+func (c *Comparison) told() []*LedgerDiff {
+	var out []*LedgerDiff
+	for i := range c.Ledger {
+		d := &c.Ledger[i]
+		if d.Changed() && !slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.ID == d.plan && len(p.different()) > 0 }) {
+			out = append(out, d)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *LedgerDiff) int {
+		return cmp.Compare(math.Abs(y.Change.Percent), math.Abs(x.Change.Percent))
+	})
+	return out
+}
+
+// ledgerTable lists columns: those that changed first, then those that are near to it.
+func (c *Comparison) ledgerTable() table.Table {
+	t := table.Table{Title: "ledger", Note: "ms of lane time per run, of the median recording; no run: workers before and between their runs (dispatch), and after their last (idle); change: in per cent of A's whole lane time",
+		Cols: []table.Col{table.Left(""), table.Left("column"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
+	rows := slices.SortedStableFunc(slices.Values(c.Ledger), func(a, b LedgerDiff) int {
+		return cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse))
+	})
+	for i := range rows {
+		d := &rows[i]
+		t.Add(markOf(d.Changed(), d.Verdict), d.owner(), d.Column, table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+	}
+	return t
+}
