@@ -95,7 +95,7 @@ part of all lane time.`,
 				}
 			}
 			if worst, of := c.Worst(); failAbove != "" && worst > limit {
-				return fmt.Errorf("slower by %.1f %% (%s), more than %s: %s", worst, of, failAbove, c.Summary())
+				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worst, failAbove, of)
 			}
 			return nil
 		},

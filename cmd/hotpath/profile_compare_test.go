@@ -53,7 +53,7 @@ func TestProfileCompare(t *testing.T) {
 	if err := p.WriteFile(more); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailed, []string{"profile", "compare", a, more, "--fail-above", "3%"}, "more work", "3%")
+	fails(t, exitFailed, []string{"profile", "compare", a, more, "--fail-above", "3%"}, "more than 3%: ", " has more work\n")
 	ok(t, "profile", "compare", a, more, "--fail-above", "9000000%")
 
 	fails(t, exitUsage, []string{"profile", "compare", a, b, "--fail-above", "fast"}, "--fail-above")

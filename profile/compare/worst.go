@@ -1,14 +1,22 @@
 package compare
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Worst is the largest slowdown that was found to be real, in per cent of A's
-// time, for --fail-above. what names it: the sum of all changes, whole runs, the
-// slowest runs (p95), a scope, as a part of the whole recording, or a column of the
-// ledger, as a part of all lane time. It is 0 if nothing is slower.
+// time, for --fail-above. It is that of all rows together, of whole runs, of the
+// slowest runs (p95), of a scope as a part of the whole recording, or of a column of
+// the ledger as a part of all lane time. what names it; of all rows it is the largest
+// that is slower. It is 0 if nothing is slower.
 func (c *Comparison) Worst() (percent float64, what string) {
 	if all, _, _ := c.Real(); all > 0 {
-		percent, what = all, "time"
+		percent, what = all, "time in runs"
+		different := c.Different()
+		if i := slices.IndexFunc(different, func(d *Diff) bool { return d.Verdict.worse() }); i >= 0 {
+			what = different[i].says()
+		}
 	}
 	take := func(v float64, of string) {
 		if v > percent {

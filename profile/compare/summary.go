@@ -1,0 +1,206 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"hotpath/profile/internal/table"
+)
+
+// Summary is the comparison in a few sentences: first what is certain, then what is
+// not.
+func (c *Comparison) Summary() string {
+	out := c.certain()
+	different := c.Different()
+	tested := slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.Total.Verdict != Untested })
+	took := longer(table.PercentOf(c.Total.Delta(), c.Total.Before))
+	switch {
+	case len(different) > 0:
+	case !tested:
+		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", took))
+	default:
+		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", took))
+		if what, ch := c.nearest(); ch != nil && len(c.hostTime()) == 0 {
+			out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// certain are the sentences about what changed: time in runs, time of the host, memory.
+func (c *Comparison) certain() []string {
+	var out []string
+	different := c.Different()
+	switch mid, low, high := c.Real(); {
+	case len(different) == 0:
+	case math.Abs(mid) < 0.05:
+		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
+	default:
+		out = append(out, c.sized(mid, low, high, different[0]))
+	}
+	if n := len(different); n > 1 {
+		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
+	}
+	out = append(out, c.hostTime()...)
+	for i := range c.Memory {
+		if d := &c.Memory[i]; d.Changed() {
+			out = append(out, d.says())
+		}
+	}
+	return out
+}
+
+// sized is the sentence about the time of runs. The rows that are certain are only a
+// part of what changed, so the time of whole runs stands beside their sum.
+func (c *Comparison) sized(mid, low, high float64, first *Diff) string {
+	all, allLow, allHigh, known := c.Whole()
+	by := "by at least"
+	if known && (mid > 0 && allHigh < mid || mid < 0 && allLow > mid) {
+		by = "by" // other rows, of which none is certain, make up for it
+	}
+	if mid < 0 {
+		low, high = -high, -low
+	}
+	text := fmt.Sprintf("B is %s %s %.1f %% of A's time (%.1f to %.1f), counting only rows that are certain: %s.", faster(mid), by, math.Abs(mid), low, high, first.says())
+	if known {
+		text += fmt.Sprintf(" Whole runs took %s (%+.1f to %+.1f).", longer(all), allLow, allHigh)
+	}
+	return text
+}
+
+// Whole is by how many per cent of A's time whole runs of B take longer, with its 95
+// per cent interval, whether that is certain or not. It reports false if there are too
+// few runs. Errors of plans are taken to be independent.
+func (c *Comparison) Whole() (percent, low, high float64, known bool) {
+	var mid, below, above float64
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		d := &p.Total
+		if d.Mean.Low == nil || d.Mean.High == nil {
+			return 0, 0, 0, false
+		}
+		runs := float64(p.Runs[0])
+		mid += runs * (d.Work + d.base*d.Mean.Percent/100)
+		below += sq(runs * d.base * (d.Mean.Percent - *d.Mean.Low) / 100)
+		above += sq(runs * d.base * (*d.Mean.High - d.Mean.Percent) / 100)
+	}
+	if c.Total.Before == 0 {
+		return 0, 0, 0, false
+	}
+	scale := 100 / c.Total.Before
+	return scale * mid, scale * (mid - math.Sqrt(below)), scale * (mid + math.Sqrt(above)), true
+}
+
+// hostTime are the sentences about scopes and columns of the ledger that changed, the
+// largest part of the whole first.
+func (c *Comparison) hostTime() []string {
+	type finding struct {
+		percent float64
+		text    string
+	}
+	var all []finding
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Changed() {
+			all = append(all, finding{d.Added, d.says()})
+		}
+	}
+	for _, d := range c.told() {
+		all = append(all, finding{d.Change.Percent, d.says()})
+	}
+	slices.SortStableFunc(all, func(x, y finding) int { return cmp.Compare(math.Abs(y.percent), math.Abs(x.percent)) })
+	var out []string
+	for _, f := range all {
+		out = append(out, f.text)
+	}
+	return out
+}
+
+// leastNear is the part of A's time that the nearest row must have changed by to be
+// named, in per cent.
+const leastNear = 0.5
+
+// nearest is the change of the op, layer, step, wait, scope or column of the ledger
+// that is nearest to a difference where none was found, with its name. It is nil if
+// all are far from it, or too small to matter.
+func (c *Comparison) nearest() (what string, change *Change) {
+	least := nearlyFalse
+	take := func(name string, ch *Change, percent float64) {
+		if ch.Low != nil && ch.High != nil && ch.Holm < least && math.Abs(percent) >= leastNear {
+			what, change, least = name, ch, ch.Holm
+		}
+	}
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		share := float64(p.Runs[0]) / c.Total.Before
+		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits, {p.Wait}} {
+			for k := range rows {
+				for of := range measures {
+					if d := &rows[k]; d.tested {
+						take(fmt.Sprintf("the %s of %s", of, d.subject()), d.Of(of), d.Of(of).Percent*d.base*share)
+					}
+				}
+			}
+		}
+	}
+	for i := range c.Scopes {
+		if d := &c.Scopes[i]; d.Verdict == Same {
+			take("scope "+d.Name, &d.Change, d.Added)
+		}
+	}
+	for i := range c.Ledger {
+		if d := &c.Ledger[i]; d.Verdict == Same {
+			take(fmt.Sprintf("%s of %s, in per cent of all lane time", d.Column, d.owner()), &d.Change, d.Change.Percent)
+		}
+	}
+	return what, change
+}
+
+func longer(percent float64) string {
+	if percent < 0 {
+		return fmt.Sprintf("%.1f %% less time than A", -percent)
+	}
+	return fmt.Sprintf("%.1f %% longer than A", percent)
+}
+
+func faster(change float64) string {
+	if change < 0 {
+		return "faster"
+	}
+	return "slower"
+}
+
+// subject is the row in a sentence.
+func (d *Diff) subject() string {
+	if d.points && d.Name != waitingRow {
+		return "the wait " + d.Name
+	}
+	return d.Name
+}
+
+// says is the text of a row's verdict.
+func (d *Diff) says() string {
+	if !d.Verdict.timed() {
+		return d.Name + " has " + string(d.Verdict)
+	}
+	m := d.Main()
+	c := d.Of(m)
+	low, high := c.bounds()
+	if c.Percent < 0 {
+		low, high = -high, -low
+	}
+	text := fmt.Sprintf("the %s of %s is %.1f %% %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), faster(c.Percent), low, high)
+	if d.points {
+		more := "more"
+		if c.Percent < 0 {
+			more = "less"
+		}
+		text = fmt.Sprintf("the %s of %s is %.1f %% of a run %s (%.1f to %.1f)", m, d.subject(), math.Abs(c.Percent), more, low, high)
+	}
+	if m == Tail {
+		text += ", the median is not"
+	}
+	return text
+}
