@@ -39,7 +39,8 @@ const (
 	leastBlocks = 8     // of a side, to call anything different
 	leastMargin = 0.01  // smaller differences are never reported
 	commonFloor = 0.35  // one recording per side cannot tell a slow hour from a slow build below this
-	waitFloor   = 0.02  // of a run's time
+	waitMargin  = 0.005 // of a run's time: smaller differences of waits are never reported
+	waitFloor   = 0.02  // the same for one recording per side: waits of one build differ by this much
 	voteShare   = 0.001 // of a run's time: shorter rows have no vote
 	fewVotes    = 3
 	// falseAlarms is the probability, over all tests of a comparison, to call a
@@ -235,10 +236,10 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			return s
 		}
 		take(ofAll, &d.Total, m, of(e.total[m]), floor(e.total[m], leastMargin, commonFloor+machine), growth)
-		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitFloor, waitFloor), points)
+		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitMargin, waitFloor), points)
 		for k := range d.Waits {
 			d.Waits[k].base = d.Total.Before
-			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitFloor, waitFloor), points)
+			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitMargin, waitFloor), points)
 		}
 		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
 		if e.votes[ofKinds] >= fewVotes {

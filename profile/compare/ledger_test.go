@@ -145,7 +145,7 @@ func TestLedgerOfPlanIsCompared(t *testing.T) {
 	for _, in := range []struct {
 		to   int64
 		told bool
-	}{{350e3, true}, {6e6, false}} { // one and 17 per cent of a run
+	}{{150e3, true}, {6e6, false}} { // 0.4 and 17 per cent of a run
 		c := compare(t, dispatched(0, 50e3), dispatched(1, in.to))
 		for _, d := range c.Ledger {
 			want := Same

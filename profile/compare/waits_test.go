@@ -81,6 +81,44 @@ func TestWaitIsFoundByPlace(t *testing.T) {
 	}
 }
 
+// Several recordings per side in turn find a wait of less than 2 per cent of a run by
+// their own spread, and find none where there is none. One per side does not tell.
+func TestSmallWaitIsFound(t *testing.T) {
+	const trials, name = 20, "before norm5, after attention4"
+	m := &machines[1]
+	for _, in := range []struct {
+		ns          int64
+		recs        int
+		least, most int
+	}{{70e3, 10, 18, 20}, {0, 10, 0, 0}, {0, 4, 0, 0}, {70e3, 1, 0, 0}} {
+		rng := rand.New(rand.NewPCG(73, uint64(in.recs)))
+		found, sized, others := 0, 0, 0
+		for range trials {
+			c := compare(t, madeInTurn(0, m.records(rng, in.recs, 24, asIs)), madeInTurn(1, waiting(m.records(rng, in.recs, 24, asIs), "norm5", in.ns)))
+			p := &c.Plans[0]
+			want := 100 * simLayers * float64(in.ns) / p.Total.After // 1.5 per cent
+			for i := range p.Waits {
+				d := &p.Waits[i]
+				low, high := d.Mean.bounds()
+				switch {
+				case d.Name != name && d.Changed():
+					others++
+				case d.Name == name && d.Changed():
+					found++
+					fallthrough
+				case d.Name == name:
+					if low <= want && want <= high {
+						sized++
+					}
+				}
+			}
+		}
+		if found < in.least || found > in.most || sized < trials-2 || others > 1 {
+			t.Errorf("%d ns in %d recordings: found in %d and sized in %d of %d, and %d other waits", in.ns, in.recs, found, sized, trials, others)
+		}
+	}
+}
+
 // A plan with one lane has no barriers, and none is listed.
 func TestOneLaneHasNoWaits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(72, 1))
