@@ -216,6 +216,7 @@ type Comparison struct {
 	Plans      []PlanDiff   `json:"plans"`
 	Scopes     []ScopeDiff  `json:"scopes"`
 	Ledger     []LedgerDiff `json:"ledger"`
+	Uneven     []UnevenDiff `json:"uneven"`
 	Memory     []MemoryDiff `json:"memory"`
 	OnlyA      []string     `json:"only_a"`
 	OnlyB      []string     `json:"only_b"`
@@ -320,11 +321,12 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Ledger: compareLedger(a, b), Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
 	}
+	c.sameLanes(slices.Concat(a, b))
 	sidesA, order, err := newSides(a, nameA)
 	if err != nil {
 		return nil, err
@@ -380,5 +382,6 @@ func (c *Comparison) warn(format string, args ...any) {
 func (c *Comparison) Same() bool {
 	return len(c.Different()) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() }) &&
+		!slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
 }

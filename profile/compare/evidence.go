@@ -110,16 +110,18 @@ func (d *PlanDiff) sample(a, b *side) {
 	d.takeCommon(ofLayers)
 }
 
+// fewRuns of a plan in a recording prove nothing; recordings with fewer are left out.
+const fewRuns = 4
+
 // sampled returns the sides without the recordings that have too few runs of the
 // plan, unless all have too few. The plan for a text may depend on the other
 // texts of its batch, and a few runs prove nothing. If the sides are paired, both
 // recordings of a pair are left out.
 func sampled(a, b *side, paired bool) [2]*side {
-	const few = 4
 	out := [2]*side{{plan: a.plan, ceilings: a.ceilings}, {plan: b.plan, ceilings: b.ceilings}}
 	for i, s := range [2]*side{a, b} {
 		for k, r := range s.recs {
-			if len(r.samples.Wall) >= few && (!paired || len([2]*side{b, a}[i].recs[k].samples.Wall) >= few) {
+			if len(r.samples.Wall) >= fewRuns && (!paired || len([2]*side{b, a}[i].recs[k].samples.Wall) >= fewRuns) {
 				out[i].recs = append(out[i].recs, r)
 			}
 		}

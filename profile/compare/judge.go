@@ -132,7 +132,7 @@ func (c *Comparison) judge(machine float64, work workCount) {
 		}
 	}
 	c.judgeScopes()
-	c.judgeLedger()
+	c.judgeAmounts()
 	for i := range c.Plans {
 		d := &c.Plans[i]
 		few := d.evidence.units() < leastBlocks
@@ -154,11 +154,12 @@ func (c *Comparison) judge(machine float64, work workCount) {
 	}
 }
 
-// families is how many families of tests there are: those of rows, scopes, and the
-// ledger, if it was tested.
+// families is how many families of tests there are: those of rows, scopes, and
+// amounts of whole recordings, if these were tested.
 func (c *Comparison) families() float64 {
 	n := float64(levels) + 1
-	if slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) {
+	if slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) ||
+		slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested }) {
 		n++
 	}
 	return n

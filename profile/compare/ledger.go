@@ -38,14 +38,14 @@ type LedgerDiff struct {
 func (d *LedgerDiff) Changed() bool { return d.Verdict == MoreTime || d.Verdict == LessTime }
 
 const (
-	// ledgerFloor is the smallest change of a column that is reported, as a part of
-	// the column and ledgerStart. As for scopes, no other row shows what the machine
-	// did to a column.
-	ledgerFloor = scopeFloor
-	// ledgerStart is the part of A's whole lane time that is added to a column before
-	// its logarithm is taken. Columns may be zero, and a column that is shorter than
-	// this may grow by a large factor without meaning.
-	ledgerStart = 0.005
+	// amountFloor is the smallest change of an amount that is reported, as a part of
+	// the amount and amountStart. As for scopes, no other row shows what the machine
+	// did to it.
+	amountFloor = scopeFloor
+	// amountStart is the part of the whole that is added to an amount before its
+	// logarithm is taken. Amounts may be zero, and one that is smaller than this may
+	// grow by a large factor without meaning.
+	amountStart = 0.005
 )
 
 // ledgerColumn is one column in all recordings of both sides.
@@ -76,16 +76,21 @@ func compareLedger(a, b []*profile.Profile) []LedgerDiff {
 
 // diff tests one column.
 func (c *ledgerColumn) diff(e *evidence) LedgerDiff {
-	d := LedgerDiff{Of: c.of, Column: c.column, NoRun: c.noRun, plan: c.plan, Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested},
-		Before: stats.Median(c.perRun[0]), After: stats.Median(c.perRun[1])}
-	whole := mean(c.whole)
-	d.Change.Percent = table.PercentOf(d.After-d.Before, whole)
+	d := LedgerDiff{Of: c.of, Column: c.column, NoRun: c.noRun, plan: c.plan, Before: stats.Median(c.perRun[0]), After: stats.Median(c.perRun[1])}
+	d.Change = e.amount(c.perRun, mean(c.whole))
+	d.Verdict = d.Change.Verdict
+	return d
+}
+
+// amount tests times that may be zero: [side][recording]. The change is in per cent
+// of whole, a time of A.
+func (e *evidence) amount(times [2][]float64, whole float64) Change {
 	if !e.repeated() || e.apartInTime {
-		return d
+		return Change{Percent: table.PercentOf(stats.Median(times[1])-stats.Median(times[0]), whole), P: 1, Holm: 1, Verdict: Untested}
 	}
-	start := ledgerStart * whole
+	start := amountStart * whole
 	var x [2][][]float64
-	for side, values := range c.perRun {
+	for side, values := range times {
 		for _, v := range values {
 			x[side] = append(x[side], []float64{math.Log(max(0, v) + start)})
 		}
@@ -93,14 +98,13 @@ func (c *ledgerColumn) diff(e *evidence) LedgerDiff {
 	before := math.Exp(mean(slices.Concat(x[0]...)))
 	s := e.shift(Median, x)
 	s.freedom = min(s.freedom, moderation)
-	d.Change.measure(s, ledgerFloor, func(log float64) float64 { return table.PercentOf(before*math.Expm1(log), whole) }, true)
-	d.Verdict = Same
-	return d
+	var c Change
+	c.measure(s, amountFloor, func(log float64) float64 { return table.PercentOf(before*math.Expm1(log), whole) }, true)
+	return c
 }
 
 // ledgerColumns gathers the columns of all plans and rounds, in A's order.
 func ledgerColumns(sides [2][]*profile.Profile) []ledgerColumn {
-	const few = 4 // runs of a recording
 	var out []ledgerColumn
 	index := map[string]int{}
 	take := func(side int, c ledgerColumn, key string, perRun, whole float64) {
@@ -121,13 +125,10 @@ func ledgerColumns(sides [2][]*profile.Profile) []ledgerColumn {
 		for _, p := range profiles {
 			for i := range p.Plans {
 				s := &p.Plans[i]
-				if s.Ledger.Runs < few {
+				if s.Ledger.Runs < fewRuns {
 					continue
 				}
-				runs := float64(s.Ledger.Runs)
-				if size := sizes[s.ID]; size > 0 && s.Tokens > 0 {
-					runs = float64(s.Tokens) / size // the same tokens may be cut into more or fewer runs
-				}
+				runs := runsOf(s, sizes)
 				key := fmt.Sprintf("plan %s %d", s.ID, len(s.Lanes))
 				for _, part := range columnsOf(&s.Ledger) {
 					take(side, ledgerColumn{of: cmp.Or(s.Name, s.ID), column: part.name, plan: s.ID}, key, float64(part.ns)/runs, float64(p.Ledger.LaneTime)/runs)
@@ -139,7 +140,7 @@ func ledgerColumns(sides [2][]*profile.Profile) []ledgerColumn {
 				for k := range r.ByWorker {
 					runs += r.ByWorker[k].Runs
 				}
-				if runs < few {
+				if runs < fewRuns {
 					continue
 				}
 				l := r.Outside()
@@ -182,23 +183,40 @@ func tokensPerRun(profiles []*profile.Profile) map[string]float64 {
 	return out
 }
 
-// judgeLedger corrects the columns for their number, as a family of their own.
-func (c *Comparison) judgeLedger() {
+// runsOf is the runs of a plan, or as many of A's as have its tokens: the same tokens
+// may be cut into more or fewer runs.
+func runsOf(s *profile.PlanStats, sizes map[string]float64) float64 {
+	if size := sizes[s.ID]; size > 0 && s.Tokens > 0 {
+		return float64(s.Tokens) / size
+	}
+	return float64(s.Ledger.Runs)
+}
+
+// judgeAmounts corrects the columns of the ledger and the uneven steps for their
+// number, as one family.
+func (c *Comparison) judgeAmounts() {
 	var p []float64
-	var of []*LedgerDiff
-	for i := range c.Ledger {
-		if d := &c.Ledger[i]; d.Verdict != Untested {
-			p, of = append(p, d.Change.P), append(of, d)
+	var of []*Change
+	var verdicts []*Verdict
+	take := func(ch *Change, v *Verdict) {
+		if *v != Untested {
+			p, of, verdicts = append(p, ch.P), append(of, ch), append(verdicts, v)
 		}
+	}
+	for i := range c.Ledger {
+		take(&c.Ledger[i].Change, &c.Ledger[i].Verdict)
+	}
+	for i := range c.Uneven {
+		take(&c.Uneven[i].Change, &c.Uneven[i].Verdict)
 	}
 	families := c.families()
 	for i, h := range Holm(p) {
-		of[i].Change.correct(h, families)
-		switch of[i].Change.Verdict {
+		of[i].correct(h, families)
+		switch of[i].Verdict {
 		case Slower:
-			of[i].Verdict = MoreTime
+			*verdicts[i] = MoreTime
 		case Faster:
-			of[i].Verdict = LessTime
+			*verdicts[i] = LessTime
 		}
 	}
 }
@@ -224,13 +242,18 @@ func (d *LedgerDiff) subject() string {
 
 // says is the text of a column that changed.
 func (d *LedgerDiff) says() string {
-	low, high := d.Change.bounds()
-	more := "more"
-	if d.Change.Percent < 0 {
-		low, high, more = -high, -low, "less"
-	}
-	text := fmt.Sprintf("%s in place of %s: %.1f %% of all lane time %s (%.1f to %.1f).", d.subject(), table.Fms(d.Before), math.Abs(d.Change.Percent), more, low, high)
+	size, low, high, more := d.Change.spoken()
+	text := fmt.Sprintf("%s in place of %s: %.1f %% of all lane time %s (%.1f to %.1f).", d.subject(), table.Fms(d.Before), size, more, low, high)
 	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// spoken is the change as a size with its interval, and its direction in words.
+func (c *Change) spoken() (size, low, high float64, more string) {
+	low, high = c.bounds()
+	if c.Percent < 0 {
+		return -c.Percent, -high, -low, "less"
+	}
+	return c.Percent, low, high, "more"
 }
 
 // told are the columns for the summary: those that changed, but for columns of a plan

@@ -75,6 +75,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	if t := c.scopesTable(); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
+	if t := c.unevenTable(o.Top); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
 	if t := c.ledgerTable(); len(t.Rows) > 0 {
 		out = append(out, t)
 	}

@@ -23,7 +23,7 @@ func (c *Comparison) Summary() string {
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", took))
 	default:
 		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", took))
-		if what, ch := c.nearest(); ch != nil && len(c.hostTime()) == 0 {
+		if what, ch := c.nearest(); ch != nil && len(c.besideRows()) == 0 {
 			out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
 		}
 	}
@@ -44,7 +44,7 @@ func (c *Comparison) certain() []string {
 	if n := len(different); n > 1 {
 		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
 	}
-	out = append(out, c.hostTime()...)
+	out = append(out, c.besideRows()...)
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
 			out = append(out, d.says())
@@ -94,9 +94,9 @@ func (c *Comparison) Whole() (percent, low, high float64, known bool) {
 	return scale * mid, scale * (mid - math.Sqrt(below)), scale * (mid + math.Sqrt(above)), true
 }
 
-// hostTime are the sentences about scopes and columns of the ledger that changed, the
-// largest part of the whole first.
-func (c *Comparison) hostTime() []string {
+// besideRows are the sentences about scopes, columns of the ledger and uneven steps that
+// changed, the largest part of the whole first.
+func (c *Comparison) besideRows() []string {
 	type finding struct {
 		percent float64
 		text    string
@@ -105,6 +105,11 @@ func (c *Comparison) hostTime() []string {
 	for i := range c.Scopes {
 		if d := &c.Scopes[i]; d.Changed() {
 			all = append(all, finding{d.Added, d.says()})
+		}
+	}
+	for i := range c.Uneven {
+		if d := &c.Uneven[i]; d.Changed() {
+			all = append(all, finding{d.Change.Percent, d.says()})
 		}
 	}
 	for _, d := range c.told() {

@@ -1,0 +1,136 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hotpath/internal/stats"
+	"hotpath/profile"
+	"hotpath/profile/internal/table"
+)
+
+// UnevenDiff is how unevenly lanes share a step, before and after: the steps of a name
+// in all layers of a plan, in the median recording of a side. The wait that follows
+// says where lanes wait; this says which step they wait for.
+type UnevenDiff struct {
+	Plan string `json:"plan"`
+	Step string `json:"step"`
+	// Uneven is how much longer the busiest lane of a call computed than the mean of
+	// its lanes, in per cent, before and after.
+	Uneven [2]float64 `json:"uneven_percent"`
+	// Before and After are the same as nanoseconds per run: what an even division
+	// would save at most.
+	Before  float64 `json:"before_ns"`
+	After   float64 `json:"after_ns"`
+	Change  Change  `json:"change"` // in per cent of A's run
+	Verdict Verdict `json:"verdict"`
+}
+
+// Changed reports whether the difference is more than noise.
+func (d *UnevenDiff) Changed() bool { return d.Verdict == MoreTime || d.Verdict == LessTime }
+
+// unevenRow is the steps of a name in all recordings: [side][recording].
+type unevenRow struct {
+	plan, step      string
+	perRun, percent [2][]float64
+	run             []float64 // [recording of A], wall time
+}
+
+// compareUneven compares the steps of plans with several lanes that all recordings have.
+func compareUneven(a, b []*profile.Profile) []UnevenDiff {
+	e, a, b := wholeRecordings(a, b)
+	sizes := tokensPerRun(a)
+	var rows []unevenRow
+	index := map[string]int{}
+	for side, profiles := range [2][]*profile.Profile{a, b} {
+		for _, p := range profiles {
+			for i := range p.Plans {
+				s := &p.Plans[i]
+				if len(s.Lanes) < 2 || s.Ledger.Runs < fewRuns {
+					continue
+				}
+				runs := runsOf(s, sizes)
+				for _, g := range unevenSteps(s) {
+					key := fmt.Sprintf("%s %d %s", s.ID, len(s.Lanes), g.name)
+					k, ok := index[key]
+					if !ok {
+						k = len(rows)
+						index[key] = k
+						rows = append(rows, unevenRow{plan: cmp.Or(s.Name, s.ID), step: g.name})
+					}
+					r := &rows[k]
+					r.perRun[side] = append(r.perRun[side], float64(g.longest-g.even)/runs)
+					r.percent[side] = append(r.percent[side], table.Percent(g.longest-g.even, g.even))
+					if side == 0 {
+						r.run = append(r.run, float64(s.Ledger.Wall)/runs)
+					}
+				}
+			}
+		}
+	}
+	out := []UnevenDiff{}
+	for i := range rows {
+		r := &rows[i]
+		if len(r.perRun[0]) != len(a) || len(r.perRun[1]) != len(b) {
+			continue
+		}
+		d := UnevenDiff{Plan: r.plan, Step: r.step, Before: stats.Median(r.perRun[0]), After: stats.Median(r.perRun[1]),
+			Uneven: [2]float64{stats.Median(r.percent[0]), stats.Median(r.percent[1])}, Change: e.amount(r.perRun, mean(r.run))}
+		d.Verdict = d.Change.Verdict
+		out = append(out, d)
+	}
+	return out
+}
+
+type stepsOfName struct {
+	name          string
+	longest, even int64
+}
+
+// unevenSteps sums up the steps of a plan by their name without the layer. Steps whose
+// lanes are not known, as of older files, are left out.
+func unevenSteps(s *profile.PlanStats) []stepsOfName {
+	var out []stepsOfName
+	for i := range s.Steps {
+		st := &s.Stats[i]
+		if st.Even == 0 {
+			continue
+		}
+		name := s.Steps[i].Name
+		name = name[strings.LastIndexByte(name, '/')+1:]
+		k := slices.IndexFunc(out, func(g stepsOfName) bool { return g.name == name })
+		if k < 0 {
+			k = len(out)
+			out = append(out, stepsOfName{name: name})
+		}
+		out[k].longest += st.Longest
+		out[k].even += st.Even
+	}
+	return out
+}
+
+// says is the text of a step that changed.
+func (d *UnevenDiff) says() string {
+	size, low, high, more := d.Change.spoken()
+	return fmt.Sprintf("The busiest lane of %s (%s) computes %.1f %% longer than the mean of its lanes in place of %.1f: %.1f %% of a run %s (%.1f to %.1f).", d.Step, d.Plan, d.Uneven[1], d.Uneven[0], size, more, low, high)
+}
+
+// unevenTable lists steps: those that changed first, then those that are near to it.
+func (c *Comparison) unevenTable(top int) table.Table {
+	t := table.Table{Title: "uneven", Note: "how much longer the busiest lane of a call computed than the mean of its lanes, all layers together: per cent of the mean, and ms per run; change: in per cent of a run",
+		Cols: []table.Col{table.Left("plan"), table.Left("step"), table.Right("before %"), table.Right("after %"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
+	rows := slices.SortedStableFunc(slices.Values(c.Uneven), func(a, b UnevenDiff) int {
+		return cmp.Or(cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse)), cmp.Compare(max(b.Before, b.After), max(a.Before, a.After)))
+	})
+	if top > 0 && len(rows) > top {
+		t.Note = table.Join(t.Note, fmt.Sprintf("%d of %d", top, len(rows)))
+		rows = rows[:top]
+	}
+	for i := range rows {
+		d := &rows[i]
+		t.Add(markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+	}
+	return t
+}
