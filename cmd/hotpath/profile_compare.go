@@ -82,7 +82,7 @@ part of all lane time.`,
 			if err != nil {
 				return err
 			}
-			c, err := compare.Compare(a, b, files[0], files[1])
+			c, err := compare.Compare(a, b, sideName(files[0], len(a)), sideName(files[1], len(b)))
 			if err != nil {
 				return err
 			}
@@ -123,6 +123,15 @@ func printComparison(std streams, c *compare.Comparison, format string, top int)
 		return err
 	}
 	return w.Flush()
+}
+
+// sideName is how a report calls a side: a long list of files by its first one.
+func sideName(list string, recordings int) string {
+	const most = 3
+	if first, _, several := strings.Cut(list, ","); several && recordings > most {
+		return fmt.Sprintf("%s and %d more", first, recordings-1)
+	}
+	return list
 }
 
 // recordings reads a file, several of them, or all .json files of a folder.

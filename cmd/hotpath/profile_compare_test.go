@@ -29,6 +29,9 @@ func TestProfileCompare(t *testing.T) {
 	if err := json.Unmarshal([]byte(ok(t, "profile", "compare", a+","+b, b, "--format", "json")), &c); err != nil || c.Recordings != [2]int{2, 1} || len(c.Plans) == 0 {
 		t.Errorf("%v: %+v", err, c)
 	}
+	if out := ok(t, "profile", "compare", strings.Join([]string{a, b, a, b}, ","), a+","+b); !strings.Contains(out, a+" and 3 more (4 recordings)") || !strings.Contains(out, a+","+b+" (2 recordings)") {
+		t.Errorf("sides of several files:\n%s", out)
+	}
 	for _, ending := range export.ComparisonEndings() {
 		out := filepath.Join(dir, "diff"+ending)
 		ok(t, "profile", "compare", a, b, "-o", out)
