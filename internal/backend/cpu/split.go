@@ -38,6 +38,11 @@ const (
 	pairColumns = 2 * sharesEach
 	// pairMACs is the least work of such a share: some ten microseconds.
 	pairMACs = 1 << 20
+	// codeWeights is the least number of weights of such a share that multiplies few rows
+	// with codes, if there are more than fewWorkers: memory delivers them to one of many
+	// workers in that time, and the slowest of many is the later.
+	codeWeights = 1 << 18
+	fewWorkers  = 4
 )
 
 // split describes how the products of one implementation are cut into shares.
@@ -109,8 +114,12 @@ func (s split) byWork(m, n, k, products, shares int) int {
 	if s.ownRows == 0 {
 		return shares
 	}
+	least := pairMACs
+	if s.codes && shares > fewWorkers*sharesEach {
+		least = min(least, m*codeWeights)
+	}
 	finer := shares / sharesEach * pairColumns
-	if shares > 1 && shares%sharesEach == 0 && m*products*n*k/finer >= pairMACs && n >= pairColumns*s.nr {
+	if shares > 1 && shares%sharesEach == 0 && m*products*n*k/finer >= least && n >= pairColumns*s.nr {
 		shares = finer
 	}
 	if s.codes && shares > 1 {

@@ -73,7 +73,9 @@ func TestCodesEndTogether(t *testing.T) {
 		{2048, 8192, 1, 2, 16},
 		{2048, 2048, 1, 2, 8},
 		{576, 576, 1, 2, 2},
-		{48, 1 << 20, 1, 2, 3}, // no more than panels
+		{8192, 2048, 2, 16, 16 * pairColumns}, // many workers
+		{2048, 8192, 1, 16, 16 * sharesEach},  // finer shares would have fewer than codeWeights
+		{48, 1 << 20, 1, 2, 3},                // no more than panels
 	} {
 		shares := c.workers * sharesEach
 		if c.workers == 1 {

@@ -9,13 +9,16 @@ import (
 	"hotpath/profile"
 )
 
-// A worker spins for some time before it yields and then parks: for spinTime, or for
-// spinCalm while no other program takes processors from this one. To wake 15 parked
-// workers takes longer than most steps. It spins in Go code, so that the scheduler
-// and the garbage collector can interrupt it.
+// A worker spins for some time before it yields and then parks: at a barrier for
+// spinTime, or for spinCalm while no other program takes processors from this one. A
+// parked worker leaves its processor to the one that is waited for. Between two runs
+// nobody is waited for, and it spins for spinEach per worker: about as long as it takes
+// to wake them all, one after the other. It spins in Go code, so that the scheduler and
+// the garbage collector can interrupt it.
 const (
 	spinTime = 50 * time.Microsecond
 	spinCalm = 400 * time.Microsecond
+	spinEach = 25 * time.Microsecond
 )
 
 // team is the process's set of workers. The caller of run is worker 0; the
@@ -42,6 +45,7 @@ func newTeam() *team {
 type job struct {
 	work    func(worker int)
 	began   int64         // when the caller had its turn, by profile.Now
+	workers int           // that are called, with the caller
 	inside  atomic.Int32  // members that were called, and have neither left nor been called off
 	waiting atomic.Bool   // the caller is parked until all members have left
 	left    chan struct{} // capacity 1: the last member wakes the caller
@@ -123,6 +127,7 @@ func (t *team) runJob(ctx context.Context, n int, j *job) error {
 func (t *team) call(n int, j *job) {
 	j.began = profile.Now()
 	members := t.members[:min(n-1, len(t.members))]
+	j.workers = 1 + len(members)
 	for _, m := range members {
 		j.inside.Add(1)
 		m.next.Store(j)
@@ -181,8 +186,10 @@ func (m *member) wanted() bool { return m.next.Load() != nil || m.quit.Load() }
 
 func (m *member) loop(t *team) {
 	defer close(m.gone)
+	workers := 0 // of the last run
 	for {
 		w := t.newWaiter(m.index + 1)
+		w.most = max(w.most, time.Duration(workers)*spinEach)
 		for !m.wanted() {
 			if w.again() {
 				continue
@@ -199,6 +206,7 @@ func (m *member) loop(t *team) {
 		if j == nil {
 			continue // called off
 		}
+		workers = j.workers
 		j.work(m.index)
 		last := j.inside.Add(-1) == 0
 		if t.counted != nil {
