@@ -164,13 +164,15 @@ func (o *owners) look(plans []*planFold, samples int64, gc *collections) *Reside
 			take(goHeap, recorderMemory, pages.resident(uintptr(unsafe.Pointer(unsafe.SliceData(mem))), int64(len(mem))*8))
 		})
 	}
-	take(goHeap, freeHeap, free)
 	live, garbage := liveHeap()
-	take(goHeap, garbageHeap, garbage)
-	var sum, left = int64(0), found[goHeap]
+	var sum int64
 	for _, bytes := range live {
 		sum += bytes
 	}
+	free, garbage = touchedOf(found[goHeap]-sum, free, garbage)
+	take(goHeap, freeHeap, free)
+	take(goHeap, garbageHeap, garbage)
+	left := found[goHeap]
 	for name, bytes := range live { // samples know shares better than bytes
 		take(goHeap, name, int64(float64(left)*float64(bytes)/float64(max(1, sum))))
 	}

@@ -61,6 +61,18 @@ func liveHeap() (owners map[string]int64, garbage int64) {
 	return owners, garbage
 }
 
+// touchedOf is how much of the heap's free memory and of its garbage is resident, if
+// objects in use leave room bytes for both. The runtime counts bytes, and large slices of
+// which little was ever written are mostly not resident. Objects in use are mostly written.
+func touchedOf(room, free, garbage int64) (int64, int64) {
+	room, all := max(0, room), free+garbage
+	if all <= room {
+		return free, garbage
+	}
+	part := float64(room) / float64(all)
+	return int64(part * float64(free)), int64(part * float64(garbage))
+}
+
 // heapOwner is the owner of an object by the stack that made it; empty if the memory
 // is known otherwise.
 func heapOwner(stack []uintptr) string {

@@ -3,6 +3,8 @@ package profile
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"testing"
@@ -178,4 +180,34 @@ func TestNoOwnersWithoutPageTable(t *testing.T) {
 	if p := rec.Snapshot(); p.Resident != nil {
 		t.Errorf("resident: %+v", p.Resident)
 	}
+}
+
+var dropped []byte
+
+// Garbage that was never written is not resident, and takes nothing from owners of
+// objects in use.
+func TestUntouchedGarbageIsNotResident(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const bytes = 16 << 20
+	kept := make([]byte, bytes) // made by this package, so it counts as the recorder's
+	for i := range kept {
+		kept[i] = 1
+	}
+	for range 8 {
+		dropped = make([]byte, 64<<20)
+	}
+	dropped = nil
+	rec := NewRecorder(Options{})
+	rec.LookAtMemory()
+	p := rec.Snapshot()
+	if p.Resident == nil {
+		t.Skip("the system does not say what is resident")
+	}
+	for _, o := range p.Resident.Owners {
+		if o.Owner == recorderMemory && o.Bytes >= bytes/2 {
+			runtime.KeepAlive(kept)
+			return
+		}
+	}
+	t.Errorf("owners are %v, expected %d bytes of the recorder", p.Resident.Owners, bytes)
 }
