@@ -227,3 +227,20 @@ func TestCompareWeightsOfDevices(t *testing.T) {
 		}
 	}
 }
+
+// An owner that has the name of the sum, as only a file that somebody made has, does not
+// take its place.
+func TestOwnerWithTheNameOfTheSum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(61, 1))
+	a, b := holding(rng, map[string]float64{allResident: 10, "tokenizer": 100}), holding(rng, map[string]float64{allResident: 50, "tokenizer": 100})
+	want := map[string][2]float64{allResident: {110, 150}, "owner " + allResident: {10, 50}, "tokenizer": {100, 100}}
+	rows := compareMemory([]*profile.Profile{a}, []*profile.Profile{b})
+	for _, d := range rows {
+		if got := [2]float64{d.Before / (1 << 20), d.After / (1 << 20)}; got != want[d.Class] {
+			t.Errorf("%s has %v MiB, expected %v", d.Class, got, want[d.Class])
+		}
+	}
+	if len(rows) != len(want) {
+		t.Errorf("%d rows, expected %d", len(rows), len(want))
+	}
+}

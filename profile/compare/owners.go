@@ -47,13 +47,17 @@ func compareOwners(a, b []*profile.Profile) []MemoryDiff {
 		}
 		return o
 	}
+	var all [2][]float64
 	oldBuild := false // it does not say what owners held, nor whether one that is not there held any
 	for side, profiles := range [2][]*profile.Profile{a, b} {
 		for i, p := range profiles {
 			oldBuild = oldBuild || !p.Resident.KnowsHeld()
-			of(allResident).resident[side][i] = float64(p.Resident.Bytes)
+			all[side] = append(all[side], float64(p.Resident.Bytes))
 			for _, m := range p.Resident.Owners {
 				name := m.Owner
+				if name == allResident { // in a file that somebody made: it is not the sum
+					name = "owner " + allResident
+				}
 				if m.Kind() == profile.LoadedCode && strings.Contains(name, ".so") {
 					name = sharedLibraries
 				}
@@ -64,15 +68,12 @@ func compareOwners(a, b []*profile.Profile) []MemoryDiff {
 			}
 		}
 	}
-	var out []MemoryDiff
+	sum := MemoryDiff{Owner: processOwner, Class: allResident, Resident: true}
+	sum.judge(all[0], all[1], 0.05, 32<<20)
+	out := []MemoryDiff{sum}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		d := MemoryDiff{Owner: processOwner, Class: name}
-		if o := owners[name]; name == allResident {
-			d.Resident = true
-			d.judge(o.resident[0], o.resident[1], 0.05, 32<<20)
-		} else {
-			o.judge(&d, oldBuild)
-		}
+		owners[name].judge(&d, oldBuild)
 		out = append(out, d)
 	}
 	slices.SortStableFunc(out, func(x, y MemoryDiff) int { return cmp.Compare(max(y.Before, y.After), max(x.Before, x.After)) })
