@@ -140,7 +140,7 @@ func TestStepStats(t *testing.T) {
 			t.Errorf("%s has floor %d, want %d", name, s.Floor, want)
 		}
 	}
-	for by, want := range map[By]string{ByTime: "blk.0/attn/qkv", ByLost: "blk.0/attn/qkv", ByAlloc: "blk.1/ffn/up", ByFLOPs: "blk.1/ffn/up"} {
+	for by, want := range map[By]string{ByTime: "blk.0/attn/qkv", ByLost: "blk.0/attn/qkv", ByAlloc: "blk.1/ffn/up", ByFLOPs: "blk.1/ffn/up", ByUneven: "blk.0/attn/qkv"} {
 		if got := p.Top(1, by); len(got) != 1 || got[0].Step.Name != want {
 			t.Errorf("top by %s is %v, want %s", by, got[0].Step.Name, want)
 		}

@@ -59,6 +59,9 @@ const (
 	ByAlloc By = "alloc" // arena bytes of outputs and scratch
 	ByFLOPs By = "flops"
 	ByHeap  By = "heap" // bytes allocated on the Go heap, where they were counted
+	// ByUneven: how much longer the busiest lanes computed than the mean of their lanes,
+	// in time, so that a short step does not come first.
+	ByUneven By = "uneven"
 )
 
 var rankings = []struct {
@@ -70,6 +73,7 @@ var rankings = []struct {
 	{ByAlloc, func(s StepResult) int64 { return s.Step.Alloc }},
 	{ByFLOPs, func(s StepResult) int64 { return s.FLOPs }},
 	{ByHeap, func(s StepResult) int64 { return s.HeapCounted().Bytes }},
+	{ByUneven, func(s StepResult) int64 { return s.Longest - s.Even }},
 }
 
 // ParseBy reads the name of a ranking; the empty name is ByTime.

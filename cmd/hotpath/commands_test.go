@@ -365,6 +365,9 @@ func TestProfile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "run.json")
 	ok(t, "embed", "-m", testmodels.Dir(t, "bert"), "a text", "--profile="+file)
+	if out := ok(t, "profile", "show", file, "--top", "2", "--by", "uneven"); !strings.Contains(out, "top 2 by uneven") {
+		t.Errorf("profile show --by uneven printed %s", out)
+	}
 	if out := ok(t, "profile", "show", file, "--top", "2", "--by", "lost"); !strings.Contains(out, "LEDGER") || !strings.Contains(out, "top 2 by lost") {
 		t.Errorf("report:\n%s", out)
 	}

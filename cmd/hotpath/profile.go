@@ -51,6 +51,10 @@ func newProfileShow(std streams) *cobra.Command {
 				return err
 			}
 			counted := func(s profile.StepResult) bool { return s.Heap != nil }
+			lanes := func(s profile.StepResult) bool { return s.Even > 0 }
+			if ranking == profile.ByUneven && len(p.Where(lanes)) == 0 {
+				return fmt.Errorf("%s: an older recording, which does not have the lanes of single calls, so there is nothing to rank by uneven", files[0])
+			}
 			if ranking == profile.ByHeap && len(p.Where(counted)) == 0 {
 				return fmt.Errorf("%s: no allocations of steps were counted, so there is nothing to rank by heap: record with --profile=FILE.json --profile-mem", files[0])
 			}
@@ -74,7 +78,7 @@ func newProfileShow(std streams) *cobra.Command {
 	}
 	format.addFlag(cmd, "text", "json", "csv", "md")
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
-	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem")
+	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap|uneven`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem, uneven is the time that busiest lanes computed beyond the mean of their lanes")
 	return cmd
 }
 
