@@ -144,13 +144,14 @@ func (c *Comparison) scopesTable() table.Table {
 
 // says is the text of a scope that changed.
 func (d *ScopeDiff) says() string {
+	size, low, high, more := d.Change.spoken()
+	of := ""
+	if math.Abs(d.Added) >= 0.05 {
+		of = fmt.Sprintf(", %.1f %% of the recording %s", math.Abs(d.Added), more)
+	}
 	if d.OutsideRuns {
-		return fmt.Sprintf("Scope %s takes %s ms a run in place of %s: %+.1f %% (%+.1f to %s).", d.Name, table.Fms(d.After), table.Fms(d.Before), d.Change.Percent, *d.Change.Low, d.Change.upTo())
+		return fmt.Sprintf("Scope %s takes %s ms a run in place of %s: %+.1f %% (%+.1f to %s)%s.", d.Name, table.Fms(d.After), table.Fms(d.Before), d.Change.Percent, *d.Change.Low, d.Change.upTo(), of)
 	}
-	low, high := d.Change.bounds()
-	if d.Change.Percent < 0 {
-		low, high = -high, -low
-	}
-	return fmt.Sprintf("The median call of scope %s is %.1f %% %s (%.1f to %.1f): %s ms became %s.",
-		d.Name, math.Abs(d.Change.Percent), faster(d.Change.Percent), low, high, table.Fms(d.Before), table.Fms(d.After))
+	return fmt.Sprintf("The median call of scope %s is %.1f %% %s (%.1f to %.1f): %s ms became %s%s.",
+		d.Name, size, faster(d.Change.Percent), low, high, table.Fms(d.Before), table.Fms(d.After), of)
 }

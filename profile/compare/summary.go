@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"hotpath/profile"
 	"hotpath/profile/internal/table"
 )
 
 // Summary is the comparison in a few sentences: first what is certain, then what is
 // not.
 func (c *Comparison) Summary() string {
-	out := c.certain()
+	out, largest := c.certain()
 	different := c.Different()
 	tested := slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.Total.Verdict != Untested })
 	took := longer(table.PercentOf(c.Total.Delta(), c.Total.Before))
@@ -23,34 +24,49 @@ func (c *Comparison) Summary() string {
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", took))
 	default:
 		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", took))
-		if what, ch := c.nearest(); ch != nil && len(c.besideRows()) == 0 {
-			out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
-		}
+	}
+	if what, ch := c.nearest(); ch != nil && tested && largest < leastNear {
+		out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
 	}
 	return strings.Join(out, " ")
 }
 
-// certain are the sentences about what changed: time in runs, time of the host, memory.
-func (c *Comparison) certain() []string {
-	var out []string
-	different := c.Different()
-	switch mid, low, high := c.Real(); {
-	case len(different) == 0:
-	case math.Abs(mid) < 0.05:
-		out = append(out, fmt.Sprintf("B differs from A, but not in its time: %s.", different[0].says()))
-	default:
-		out = append(out, c.sized(mid, low, high, different[0]))
+// finding is a sentence about a change, with its part of A's time in per cent.
+type finding struct {
+	percent float64
+	text    string
+}
+
+// certain are the sentences about what changed, the largest part of A's time first: time
+// in runs, of the host, of lanes. Memory comes last. largest is the size of the first.
+func (c *Comparison) certain() (out []string, largest float64) {
+	all := c.besideRows()
+	if different := c.Different(); len(different) > 0 {
+		mid, low, high := c.Real()
+		f := finding{percent: mid}
+		switch {
+		case math.Abs(mid) >= 0.05:
+			f.text = c.sized(mid, low, high, different[0])
+		case len(all) > 0:
+			f.text = fmt.Sprintf("Runs of B differ from those of A, but not in their time: %s.", c.says(different[0]))
+		default:
+			f.text = fmt.Sprintf("B differs from A, but not in its time: %s.", c.says(different[0]))
+		}
+		if n := len(different); n > 1 {
+			f.text += fmt.Sprintf(" Rows that differ: %d.", n)
+		}
+		all = append([]finding{f}, all...)
 	}
-	if n := len(different); n > 1 {
-		out = append(out, fmt.Sprintf("Rows that differ: %d.", n))
+	slices.SortStableFunc(all, func(x, y finding) int { return cmp.Compare(math.Abs(y.percent), math.Abs(x.percent)) })
+	for _, f := range all {
+		out, largest = append(out, f.text), max(largest, math.Abs(f.percent))
 	}
-	out = append(out, c.besideRows()...)
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
 			out = append(out, d.says())
 		}
 	}
-	return out
+	return out, largest
 }
 
 // sized is the sentence about the time of runs. The rows that are certain are only a
@@ -64,7 +80,7 @@ func (c *Comparison) sized(mid, low, high float64, first *Diff) string {
 	if mid < 0 {
 		low, high = -high, -low
 	}
-	text := fmt.Sprintf("B is %s %s %.1f %% of A's time (%.1f to %.1f), counting only rows that are certain: %s.", faster(mid), by, math.Abs(mid), low, high, first.says())
+	text := fmt.Sprintf("B is %s %s %.1f %% of A's time (%.1f to %.1f), counting only rows that are certain: %s.", faster(mid), by, math.Abs(mid), low, high, c.says(first))
 	if known {
 		text += fmt.Sprintf(" Whole runs took %s (%+.1f to %+.1f).", longer(all), allLow, allHigh)
 	}
@@ -94,16 +110,12 @@ func (c *Comparison) Whole() (percent, low, high float64, known bool) {
 	return scale * mid, scale * (mid - math.Sqrt(below)), scale * (mid + math.Sqrt(above)), true
 }
 
-// besideRows are the sentences about scopes, columns of the ledger and uneven steps that
-// changed, the largest part of the whole first.
-func (c *Comparison) besideRows() []string {
-	type finding struct {
-		percent float64
-		text    string
-	}
+// besideRows are the sentences about scopes, columns of the ledger, lanes of steps and
+// uneven steps that changed.
+func (c *Comparison) besideRows() []finding {
 	var all []finding
 	for i := range c.Scopes {
-		if d := &c.Scopes[i]; d.Changed() {
+		if d := &c.Scopes[i]; d.Changed() && !c.within(d) {
 			all = append(all, finding{d.Added, d.says()})
 		}
 	}
@@ -115,12 +127,14 @@ func (c *Comparison) besideRows() []string {
 	for _, d := range c.told() {
 		all = append(all, finding{d.Change.Percent, d.says()})
 	}
-	slices.SortStableFunc(all, func(x, y finding) int { return cmp.Compare(math.Abs(y.percent), math.Abs(x.percent)) })
-	var out []string
-	for _, f := range all {
-		out = append(out, f.text)
-	}
-	return out
+	return all
+}
+
+// within reports whether a scope changed because one inside of it did, which says more.
+func (c *Comparison) within(of *ScopeDiff) bool {
+	return slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool {
+		return d.Changed() && strings.HasPrefix(d.Name, of.Name+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2
+	})
 }
 
 // leastNear is the part of A's time that the nearest row must have changed by to be
@@ -179,8 +193,11 @@ func faster(change float64) string {
 
 // subject is the row in a sentence.
 func (d *Diff) subject() string {
-	if d.points && d.Name != waitingRow {
+	switch {
+	case d.points && d.Name != waitingRow:
 		return "the wait " + d.Name
+	case d.Layer >= 0 && d.Name == profile.LayerName(d.Layer):
+		return "layer " + d.Name
 	}
 	return d.Name
 }
@@ -188,24 +205,58 @@ func (d *Diff) subject() string {
 // says is the text of a row's verdict.
 func (d *Diff) says() string {
 	if !d.Verdict.timed() {
-		return d.Name + " has " + string(d.Verdict)
+		return d.subject() + " has " + string(d.Verdict)
 	}
 	m := d.Main()
 	c := d.Of(m)
-	low, high := c.bounds()
-	if c.Percent < 0 {
-		low, high = -high, -low
-	}
-	text := fmt.Sprintf("the %s of %s is %.1f %% %s (%.1f to %.1f)", m, d.Name, math.Abs(c.Percent), faster(c.Percent), low, high)
+	size, low, high, more := c.spoken()
+	text := fmt.Sprintf("the %s of %s is %.1f %% %s (%.1f to %.1f)", m, d.subject(), size, faster(c.Percent), low, high)
 	if d.points {
-		more := "more"
-		if c.Percent < 0 {
-			more = "less"
-		}
-		text = fmt.Sprintf("the %s of %s is %.1f %% of a run %s (%.1f to %.1f)", m, d.subject(), math.Abs(c.Percent), more, low, high)
+		text = fmt.Sprintf("the %s of %s is %.1f %% of a run %s (%.1f to %.1f)", m, d.subject(), size, more, low, high)
 	}
 	if m == Tail {
 		text += ", the median is not"
 	}
 	return text
+}
+
+// says is the text of a row's verdict, with its plan if there are several, and with the
+// place at which lanes wait most.
+func (c *Comparison) says(d *Diff) string {
+	text := d.says()
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		if d == &p.Wait {
+			if at := p.place(); at != nil {
+				text += fmt.Sprintf(", most of it %s (%.1f %%)", at.Name, math.Abs(at.Of(at.Main()).Percent))
+			}
+		}
+		if len(c.Plans) > 1 && p.has(d) {
+			text += fmt.Sprintf(", in %s %s", p.Name, p.Phase)
+		}
+	}
+	return text
+}
+
+// place is the wait that changed most of those that changed as all waits did; nil if
+// none did.
+func (p *PlanDiff) place() (most *Diff) {
+	for i := range p.Waits {
+		if d := &p.Waits[i]; d.Changed() && d.Real()*p.Wait.Real() > 0 && (most == nil || math.Abs(d.Real()) > math.Abs(most.Real())) {
+			most = d
+		}
+	}
+	return most
+}
+
+// has reports whether a row is one of the plan's.
+func (p *PlanDiff) has(d *Diff) bool {
+	for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
+		for i := range rows {
+			if d == &rows[i] {
+				return true
+			}
+		}
+	}
+	return d == &p.Total || d == &p.Common || d == &p.Wait
 }

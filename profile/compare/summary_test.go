@@ -106,3 +106,79 @@ func TestNearestMatters(t *testing.T) {
 		t.Errorf("%q is named, expected the column of the ledger", what)
 	}
 }
+
+// The largest part of A's time is named first, wherever it was found.
+func TestSummaryBeginsWithTheLargest(t *testing.T) {
+	step := Diff{Name: "positions", Layer: -1, base: 1e4, Verdict: Slower, Mean: change(30, 20, 40, 0.001, Slower)}
+	c := byHand(step, Diff{Verdict: Same, Mean: change(1, -5, 7, 1, Same)})
+	c.Plans[0].ID = "embed.coarse/embed/T256"
+	c.Ledger = []LedgerDiff{{Of: "embed.coarse", Column: "dispatch", NoRun: true, Verdict: MoreTime, Before: 1e5, After: 2e5, Change: change(10, 8, 12, 0.001, Slower)}}
+	if s := c.Summary(); !strings.HasPrefix(s, "Workers of embed.coarse spend 0.200 ms per run before and between their runs in place of 0.100: 10.0 % of all lane time more (8.0 to 12.0). B is slower by at least 0.3 %") {
+		t.Errorf("the summary is %q", s)
+	}
+	c.Plans[0].Steps[0].base = 10 // less than 0.05 per cent
+	if s := c.Summary(); !strings.Contains(s, "Runs of B differ from those of A, but not in their time: the mean of positions is 30.0 % slower (20.0 to 40.0).") || strings.Contains(s, "B differs from A") {
+		t.Errorf("the summary is %q", s)
+	}
+}
+
+// What is certain and does not matter does not hide what is near to a difference and
+// does.
+func TestSummaryNamesTheNearestBesideTrifles(t *testing.T) {
+	far := change(0, -1, 1, 1, Same)
+	tiny := Diff{Name: "l2norm", Layer: -1, base: 1e3, tested: true, Verdict: Faster, Median: change(-11, -14, -8, 0.001, Faster), Mean: far, P95: far}
+	large := Diff{Name: "blk.1/down_proj", Layer: 1, base: 1e5, tested: true, Verdict: Same, Mean: change(20, 10, 30, 0.02, Same), Median: far, P95: far}
+	c := byHand(tiny, Diff{Verdict: Same, Mean: change(1, -5, 7, 1, Same)})
+	c.Plans[0].Steps = append(c.Plans[0].Steps, large)
+	want := "B differs from A, but not in its time: the median of l2norm is 11.0 % faster (8.0 to 14.0). Nearest to a difference is the mean of blk.1/down_proj: +20.0 % (+10.0 to +30.0), with p = 0.02 after correction; more recordings in turn would tell."
+	if s := c.Summary(); s != want {
+		t.Errorf("the summary is %q, expected %q", s, want)
+	}
+	c.Plans[0].Steps[0].base = 2e5
+	if s := c.Summary(); strings.Contains(s, "Nearest") {
+		t.Errorf("the summary is %q", s)
+	}
+}
+
+// A layer is called so, a row of one of several plans has its plan, and waits have their
+// place.
+func TestSummaryNamesRows(t *testing.T) {
+	c := byHand(Diff{Verdict: Same}, Diff{Verdict: Same, Mean: change(9, 5, 13, 1, Same)})
+	p := &c.Plans[0]
+	p.Name, p.Phase = "generate T≤1", "decode"
+	p.Layers = []Diff{{Name: "0", Layer: 0, base: 1e5, tested: true, Verdict: SlowerTail, P95: change(14, 9, 18, 0.001, Slower)}}
+	if s := c.says(&p.Layers[0]); s != "the p95 of layer 0 is 14.0 % slower (9.0 to 18.0), the median is not" {
+		t.Error(s)
+	}
+	p.Wait = Diff{Name: waitingRow, Layer: -1, points: true, base: 1e6, tested: true, Verdict: Slower, Median: change(12, 11, 13, 0.001, Slower)}
+	for _, w := range []struct {
+		name    string
+		percent float64
+		v       Verdict
+	}{{"before pool, after norm", 3, Slower}, {"before act, after attn_norm", 8, Slower}, {"before glu, after act", -9, Faster}, {"before head, after gather", 11, Same}} {
+		p.Waits = append(p.Waits, Diff{Name: w.name, Layer: -1, points: true, base: 1e6, tested: true, Verdict: w.v, Median: change(w.percent, w.percent, w.percent, 0.001, w.v)})
+	}
+	c.Plans = append(c.Plans, PlanDiff{Name: "generate T≤64", Phase: "prefill"})
+	p = &c.Plans[0]
+	if s := c.says(&p.Wait); s != "the median of (waiting) is 12.0 % of a run more (11.0 to 13.0), most of it before act, after attn_norm (8.0 %), in generate T≤1 decode" {
+		t.Error(s)
+	}
+	if s := c.says(&p.Waits[0]); s != "the median of the wait before pool, after norm is 3.0 % of a run more (3.0 to 3.0), in generate T≤1 decode" {
+		t.Error(s)
+	}
+}
+
+// A scope that changed because one inside of it did is not named beside it, and all say
+// which part of the recording they changed.
+func TestSummaryNamesTheInnermostScope(t *testing.T) {
+	scope := func(name string, added float64) ScopeDiff {
+		return ScopeDiff{Name: name, Before: 1e6, After: 2e6, Added: added, Verdict: Slower, Change: change(100, 90, 110, 0.001, Slower)}
+	}
+	c := byHand(Diff{Verdict: Same}, Diff{Verdict: Same, Mean: change(1, -5, 7, 1, Same)})
+	c.Scopes = []ScopeDiff{scope("open model", 5), scope("open model/compile", 4.8), scope("open model/compile/pack weights", 4.5), scope("sample", 2), scope("sample/sort", 0.5)}
+	s := c.Summary()
+	want := "The median call of scope open model/compile/pack weights is 100.0 % slower (90.0 to 110.0): 1.000 ms became 2.000, 4.5 % of the recording more. The median call of scope sample is 100.0 % slower (90.0 to 110.0): 1.000 ms became 2.000, 2.0 % of the recording more. The median call of scope sample/sort "
+	if !strings.HasPrefix(s, want) {
+		t.Errorf("the summary is %q", s)
+	}
+}

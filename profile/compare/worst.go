@@ -15,7 +15,7 @@ func (c *Comparison) Worst() (percent float64, what string) {
 		percent, what = all, "time in runs"
 		different := c.Different()
 		if i := slices.IndexFunc(different, func(d *Diff) bool { return d.Verdict.worse() }); i >= 0 {
-			what = different[i].says()
+			what = c.says(different[i])
 		}
 	}
 	take := func(v float64, of string) {
@@ -33,7 +33,7 @@ func (c *Comparison) Worst() (percent float64, what string) {
 		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
 			for k := range rows {
 				if d := &rows[k]; d.P95.Verdict == Slower && p.tail > 0 {
-					take(d.P95.Percent*d.base*d.tailOver/p.tail, fmt.Sprintf("p95 of a run of %s, by %s alone", p.Name, d.Name))
+					take(d.P95.Percent*d.base*d.tailOver/p.tail, fmt.Sprintf("p95 of a run of %s, by %s alone", p.Name, d.subject()))
 				}
 			}
 		}
