@@ -29,6 +29,8 @@ const (
 	LessWork   Verdict = "less work"
 	MoreTime   Verdict = "more time" // of lanes, whatever the reason: the ledger
 	LessTime   Verdict = "less time"
+	FewerLanes Verdict = "fewer lanes" // share a step: its imbalance says nothing then
+	MoreLanes  Verdict = "more lanes"
 	OnlyA      Verdict = "only in A"
 	OnlyB      Verdict = "only in B"
 	Untested   Verdict = "untested" // too few runs, or a sum of others
@@ -36,7 +38,7 @@ const (
 
 // worse reports whether a verdict speaks against B.
 func (v Verdict) worse() bool {
-	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == OnlyB || v == MoreMemory
+	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == FewerLanes || v == OnlyB || v == MoreMemory
 }
 
 // Measure is which time of a row is compared. All are per run.

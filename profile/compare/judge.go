@@ -133,6 +133,7 @@ func (c *Comparison) judge(machine float64, work workCount) {
 	}
 	c.judgeScopes()
 	c.judgeAmounts()
+	c.judgeLanes()
 	for i := range c.Plans {
 		d := &c.Plans[i]
 		few := d.evidence.units() < leastBlocks

@@ -58,8 +58,16 @@ func (c *Comparison) certain() (out []string, largest float64) {
 		all = append([]finding{f}, all...)
 	}
 	slices.SortStableFunc(all, func(x, y finding) int { return cmp.Compare(math.Abs(y.percent), math.Abs(x.percent)) })
-	for _, f := range all {
-		out, largest = append(out, f.text), max(largest, math.Abs(f.percent))
+	small := 0
+	for i, f := range all {
+		if largest = max(largest, math.Abs(f.percent)); i >= manyFindings && math.Abs(f.percent) < leastNear {
+			small++
+			continue
+		}
+		out = append(out, f.text)
+	}
+	if small > 0 {
+		out = append(out, fmt.Sprintf("Smaller changes of lanes and the host: %d, see the tables.", small))
 	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {
@@ -121,7 +129,7 @@ func (c *Comparison) besideRows() []finding {
 	}
 	for i := range c.Uneven {
 		if d := &c.Uneven[i]; d.Changed() {
-			all = append(all, finding{d.Change.Percent, d.says()})
+			all = append(all, finding{d.size(), d.says()})
 		}
 	}
 	for _, d := range c.told() {
@@ -136,6 +144,9 @@ func (c *Comparison) within(of *ScopeDiff) bool {
 		return d.Changed() && strings.HasPrefix(d.Name, of.Name+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2
 	})
 }
+
+// manyFindings have a sentence each; further ones only if they are not small.
+const manyFindings = 3
 
 // leastNear is the part of A's time that the nearest row must have changed by to be
 // named, in per cent.
@@ -232,7 +243,7 @@ func (c *Comparison) says(d *Diff) string {
 			}
 		}
 		if len(c.Plans) > 1 && p.has(d) {
-			text += fmt.Sprintf(", in %s %s", p.Name, p.Phase)
+			text += fmt.Sprintf(", in plan %s %s", p.Name, p.Phase)
 		}
 	}
 	return text

@@ -160,10 +160,10 @@ func TestSummaryNamesRows(t *testing.T) {
 	}
 	c.Plans = append(c.Plans, PlanDiff{Name: "generate T≤64", Phase: "prefill"})
 	p = &c.Plans[0]
-	if s := c.says(&p.Wait); s != "the median of (waiting) is 12.0 % of a run more (11.0 to 13.0), most of it before act, after attn_norm (8.0 %), in generate T≤1 decode" {
+	if s := c.says(&p.Wait); s != "the median of (waiting) is 12.0 % of a run more (11.0 to 13.0), most of it before act, after attn_norm (8.0 %), in plan generate T≤1 decode" {
 		t.Error(s)
 	}
-	if s := c.says(&p.Waits[0]); s != "the median of the wait before pool, after norm is 3.0 % of a run more (3.0 to 3.0), in generate T≤1 decode" {
+	if s := c.says(&p.Waits[0]); s != "the median of the wait before pool, after norm is 3.0 % of a run more (3.0 to 3.0), in plan generate T≤1 decode" {
 		t.Error(s)
 	}
 }

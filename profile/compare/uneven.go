@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,16 +27,38 @@ type UnevenDiff struct {
 	After   float64 `json:"after_ns"`
 	Change  Change  `json:"change"` // in per cent of A's run
 	Verdict Verdict `json:"verdict"`
+
+	lanes  [2]float64 // that share a call, before and after
+	shared Change     // of them, in per cent
+	added  float64    // what one lane computes more, in per cent of A's run
 }
 
 // Changed reports whether the difference is more than noise.
-func (d *UnevenDiff) Changed() bool { return d.Verdict == MoreTime || d.Verdict == LessTime }
+func (d *UnevenDiff) Changed() bool {
+	return d.Verdict == MoreTime || d.Verdict == LessTime || d.otherLanes()
+}
+
+// otherLanes reports whether more or fewer lanes share the step. A step that one lane
+// does alone is even, so the imbalance is not judged then.
+func (d *UnevenDiff) otherLanes() bool { return d.Verdict == FewerLanes || d.Verdict == MoreLanes }
+
+// size is the part of a run that the change takes, in per cent.
+func (d *UnevenDiff) size() float64 {
+	if d.otherLanes() {
+		return d.added
+	}
+	return d.Change.Percent
+}
+
+// leastLanes is the smallest change of the lanes of a step that is reported.
+const leastLanes = 0.25
 
 // unevenRow is the steps of a name in all recordings: [side][recording].
 type unevenRow struct {
 	plan, step      string
 	perRun, percent [2][]float64
-	run             []float64 // [recording of A], wall time
+	lanes, even     [2][]float64 // that share a call; what each of them would take per run
+	run             []float64    // [recording of A], wall time
 }
 
 // compareUneven compares the steps of plans with several lanes that all recordings have.
@@ -63,6 +86,8 @@ func compareUneven(a, b []*profile.Profile) []UnevenDiff {
 					r := &rows[k]
 					r.perRun[side] = append(r.perRun[side], float64(g.longest-g.even)/runs)
 					r.percent[side] = append(r.percent[side], table.Percent(g.longest-g.even, g.even))
+					r.lanes[side] = append(r.lanes[side], float64(g.lanes)/float64(g.even))
+					r.even[side] = append(r.even[side], float64(g.even)/runs)
 					if side == 0 {
 						r.run = append(r.run, float64(s.Ledger.Wall)/runs)
 					}
@@ -79,6 +104,9 @@ func compareUneven(a, b []*profile.Profile) []UnevenDiff {
 		d := UnevenDiff{Plan: r.plan, Step: r.step, Before: stats.Median(r.perRun[0]), After: stats.Median(r.perRun[1]),
 			Uneven: [2]float64{stats.Median(r.percent[0]), stats.Median(r.percent[1])}, Change: e.amount(r.perRun, mean(r.run))}
 		d.Verdict = d.Change.Verdict
+		d.lanes = [2]float64{stats.Median(r.lanes[0]), stats.Median(r.lanes[1])}
+		d.shared = e.amount(r.lanes, mean(r.lanes[0]))
+		d.added = table.PercentOf(stats.Median(r.even[1])-stats.Median(r.even[0]), mean(r.run))
 		out = append(out, d)
 	}
 	return out
@@ -87,6 +115,7 @@ func compareUneven(a, b []*profile.Profile) []UnevenDiff {
 type stepsOfName struct {
 	name          string
 	longest, even int64
+	lanes         int64 // time of all lanes
 }
 
 // unevenSteps sums up the steps of a plan by their name without the layer. Steps whose
@@ -107,21 +136,52 @@ func unevenSteps(s *profile.PlanStats) []stepsOfName {
 		}
 		out[k].longest += st.Longest
 		out[k].even += st.Even
+		out[k].lanes -= st.OffCPU
+		for _, ns := range st.LaneCompute {
+			out[k].lanes += ns
+		}
 	}
 	return out
 }
 
+// judgeLanes finds the steps that more or fewer lanes share.
+func (c *Comparison) judgeLanes() {
+	tests := float64(len(c.Uneven)) * c.families()
+	for i := range c.Uneven {
+		d := &c.Uneven[i]
+		if math.Abs(d.lanes[1]-d.lanes[0]) < leastLanes || tests*d.shared.P >= falseAlarms {
+			continue
+		}
+		if d.Verdict = FewerLanes; d.lanes[1] > d.lanes[0] {
+			d.Verdict = MoreLanes
+		}
+	}
+}
+
 // says is the text of a step that changed.
 func (d *UnevenDiff) says() string {
+	if d.otherLanes() {
+		more := "more"
+		if d.added < 0 {
+			more = "less"
+		}
+		return fmt.Sprintf("%.1f lanes share %s (%s) in place of %.1f: one lane computes %.1f %% of a run %s.", d.lanes[1], d.Step, d.Plan, d.lanes[0], math.Abs(d.added), more)
+	}
 	size, low, high, more := d.Change.spoken()
 	return fmt.Sprintf("The busiest lane of %s (%s) computes %.1f %% longer than the mean of its lanes in place of %.1f: %.1f %% of a run %s (%.1f to %.1f).", d.Step, d.Plan, d.Uneven[1], d.Uneven[0], size, more, low, high)
 }
 
 // unevenTable lists steps: those that changed first, then those that are near to it.
 func (c *Comparison) unevenTable(top int) table.Table {
-	t := table.Table{Title: "uneven", Note: "how much longer the busiest lane of a call computed than the mean of its lanes, all layers together: per cent of the mean, and ms per run; change: in per cent of a run",
-		Cols: []table.Col{table.Left("plan"), table.Left("step"), table.Right("before %"), table.Right("after %"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
+	t := table.Table{Title: "uneven", Note: "how much longer the busiest lane of a call computed than the mean of its lanes, all layers together: per cent of the mean, and ms per run; change: in per cent of a run; lanes: that share a call",
+		Cols: []table.Col{table.Left("plan"), table.Left("step"), table.Right("lanes"), table.Right("before %"), table.Right("after %"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Uneven), func(a, b UnevenDiff) int {
+		if a.Changed() != b.Changed() {
+			if a.Changed() {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse)), cmp.Compare(max(b.Before, b.After), max(a.Before, a.After)))
 	})
 	if top > 0 && len(rows) > top {
@@ -130,7 +190,11 @@ func (c *Comparison) unevenTable(top int) table.Table {
 	}
 	for i := range rows {
 		d := &rows[i]
-		t.Add(markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+		change, noise := d.Change.cell(), d.Change.noise()
+		if d.otherLanes() {
+			change, noise = "", ""
+		}
+		t.Add(markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f, %.1f", d.lanes[0], d.lanes[1]), fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), change, noise, string(d.Verdict))
 	}
 	return t
 }

@@ -89,3 +89,54 @@ func TestUnevenStepIsFound(t *testing.T) {
 		t.Error("one step without lanes hides all others")
 	}
 }
+
+// alone lets one lane compute the steps of an op in a part of their calls. The part
+// varies between recordings.
+func alone(rng *rand.Rand, recs []*profile.Profile, op string, part float64) []*profile.Profile {
+	for _, p := range divided(rng, recs, 0.05) {
+		s := &p.Plans[0]
+		for i := range s.Stats {
+			if st := &s.Stats[i]; s.Steps[i].Op == op {
+				one := min(1, part*math.Exp(0.3*rng.NormFloat64()))
+				st.Even = int64(float64(st.LaneCompute[0]) * (one + (1-one)/2))
+				st.Longest = st.Even
+			}
+		}
+	}
+	return recs
+}
+
+// A step that one lane computes, where two shared it, is not called less uneven: it has
+// fewer lanes. How often a lane comes late is no difference.
+func TestStepWithFewerLanes(t *testing.T) {
+	const trials = 10
+	m := &machines[1]
+	rng := rand.New(rand.NewPCG(97, 1))
+	for range trials {
+		c := compare(t, alone(rng, madeInTurn(0, m.records(rng, 6, 24, asIs)), "gelu", 0.1), alone(rng, madeInTurn(1, m.records(rng, 6, 24, asIs)), "gelu", 100))
+		d := &c.Uneven[slices.IndexFunc(c.Uneven, func(d UnevenDiff) bool { return d.Step == "gelu7" })]
+		if d.Verdict != FewerLanes || c.Same() || d.added <= 0 {
+			t.Errorf("lanes of gelu7 %v, one computes %.1f %% of a run more: %s", d.lanes, d.added, d.Verdict)
+		}
+		if s := c.Summary(); !strings.Contains(s, "1.0 lanes share gelu7 (embed T≤4096) in place of 1.8: one lane computes ") {
+			t.Errorf("the summary is %q", s)
+		}
+		if row := c.unevenTable(3).Rows[0]; row[1] != "gelu7" || row[2] != "1.8, 1.0" {
+			t.Errorf("the first row is %q", row)
+		}
+	}
+	alarms := 0
+	for range 50 {
+		c := compare(t, alone(rng, madeInTurn(0, m.records(rng, 4, 24, asIs)), "gelu", 0.4), alone(rng, madeInTurn(1, m.records(rng, 4, 24, asIs)), "gelu", 0.4))
+		if slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.otherLanes() }) {
+			alarms++
+		}
+	}
+	if alarms > 0 {
+		t.Errorf("%d false alarms in 50 comparisons", alarms)
+	}
+	c := compare(t, alone(rng, m.records(rng, 1, 24, asIs), "gelu", 0.1), alone(rng, m.records(rng, 1, 24, asIs), "gelu", 100))
+	if slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.otherLanes() }) {
+		t.Error("one recording of each tells the lanes of steps")
+	}
+}
