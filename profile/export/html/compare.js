@@ -1,6 +1,6 @@
 // The comparison of two recordings.
 
-const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'only in A', 'less memory']);
+const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'fewer lanes', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'more lanes', 'only in A', 'less memory']);
 const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
 const MEASURES = ['median', 'mean', 'p95'];
 const MOST = 1000; // where intervals end
@@ -46,6 +46,7 @@ data.plans.forEach((p, i) => {
   s.append(el('p', {class: 'note'}, 'Of a run'), diffTable([p.total, p.common, p.wait], ''), el('p', {class: 'note'}, 'By op' + shifted(p.shift_percent, 'ops')), diffTable(p.kinds, 'op'));
   if (p.layers.length > 1) s.append(el('p', {class: 'note'}, 'By layer' + shifted(p.layer_shift_percent, 'layers')), diffTable(p.layers, 'layer'));
   s.append(el('p', {class: 'note'}, 'By step'), diffTable(p.steps, 'step'));
+  if (p.waits && p.waits.length) s.append(el('p', {class: 'note'}, 'Waits at barriers, all layers together; changes are in per cent of a run'), diffTable(p.waits, 'wait'));
 });
 if (data.scopes && data.scopes.length) {
   const s = section('scopes', 'Scopes', "The host's work, and what contains runs: the median call. All calls: their change in per cent of the whole recording.");
