@@ -63,8 +63,10 @@ part of all lane time.`,
 					return usagef("--fail-above %w", err)
 				}
 			}
-			if err := checkTop(top); err != nil {
-				return err
+			if cmd.Flags().Changed("top") {
+				if err := checkTop(top); err != nil {
+					return err
+				}
 			}
 			if out != "" {
 				if !export.Comparable(out) {
@@ -102,7 +104,7 @@ part of all lane time.`,
 	}
 	format.addFlag(cmd, "text", "json", "md")
 	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
-	cmd.Flags().IntVar(&top, "top", 15, "list `N` rows of each table, -1 for all")
+	cmd.Flags().IntVar(&top, "top", 0, "list `N` rows of each table, -1 for all; without it rows that changed or are near to it, and the others folded")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
 	return cmd
 }

@@ -273,7 +273,8 @@ func (c *Comparison) told() []*LedgerDiff {
 }
 
 // ledgerTable lists columns: those that changed first, then those that are near to it.
-func (c *Comparison) ledgerTable() table.Table {
+func (c *Comparison) ledgerTable(short bool) table.Table {
+	f := folding{on: short}
 	t := table.Table{Title: "ledger", Note: "ms of lane time per run, of the median recording; no run: workers before and between their runs (dispatch), and after their last (idle); change: in per cent of A's whole lane time",
 		Cols: []table.Col{table.Left(""), table.Left("column"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Ledger), func(a, b LedgerDiff) int {
@@ -281,7 +282,8 @@ func (c *Comparison) ledgerTable() table.Table {
 	})
 	for i := range rows {
 		d := &rows[i]
-		t.Add(markOf(d.Changed(), d.Verdict), d.owner(), d.Column, table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.owner(), d.Column, table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
 	}
+	f.close(&t)
 	return t
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Text writes the comparison for people: o.Top rows of each list, those that
-// changed first.
+// changed first. 0 lists what changed or is near to it, and folds the rest.
 func (c *Comparison) Text(w io.Writer, o report.Options) error {
 	for _, t := range c.tables(o) {
 		if err := t.Text(w, o.Color); err != nil {
@@ -42,9 +42,6 @@ func (c *Comparison) JSON(w io.Writer) error {
 }
 
 func (c *Comparison) tables(o report.Options) []table.Table {
-	if o.Top == 0 {
-		o.Top = 15
-	}
 	head := table.Table{Title: "comparison", Note: "ms per run; after - before = work + efficiency + wait; median, mean and p95: change for the same work with its 95 % interval, * where it is real", Cols: []table.Col{table.Left(""), table.Left("")}}
 	head.Add(table.Plain, "A", fmt.Sprintf("%s (%s)", c.A, table.Count(c.Recordings[0], "recording")))
 	head.Add(table.Plain, "B", fmt.Sprintf("%s (%s)", c.B, table.Count(c.Recordings[1], "recording")))
@@ -59,6 +56,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	for _, w := range c.Warnings {
 		head.Add(table.Warn, "warning", w)
 	}
+	if o.Top == 0 {
+		head.Add(table.Plain, "tables", "rows that changed or are near to it; the others are folded, --top -1 lists them")
+	}
 	out := []table.Table{head}
 	for i := range c.Plans {
 		p := &c.Plans[i]
@@ -72,16 +72,16 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 			out = append(out, p.table("waits", "at barriers, all layers together; changes are in per cent of a run", p.Waits, o.Top))
 		}
 	}
-	if t := c.scopesTable(); len(t.Rows) > 0 {
+	if t := c.scopesTable(o.Top == 0); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
 	if t := c.unevenTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
-	if t := c.ledgerTable(); len(t.Rows) > 0 {
+	if t := c.ledgerTable(o.Top == 0); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
-	if t := c.memoryTable(); len(t.Rows) > 0 {
+	if t := c.memoryTable(o.Top == 0); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
 	return out
@@ -153,7 +153,8 @@ func (c *Comparison) NotCompared() []string {
 }
 
 // memoryTable lists classes of memory, those that changed first.
-func (c *Comparison) memoryTable() table.Table {
+func (c *Comparison) memoryTable(short bool) table.Table {
+	f := folding{on: short}
 	t := table.Table{Title: "memory", Note: c.MemoryNote(),
 		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict"), table.Right("touched before"), table.Right("touched after")}}
 	for _, changed := range []bool{true, false} {
@@ -166,9 +167,10 @@ func (c *Comparison) memoryTable() table.Table {
 			if d.Touched != nil {
 				touched = [2]string{table.Mib(int64(d.Touched[0])), table.Mib(int64(d.Touched[1]))}
 			}
-			t.Add(markOf(d.Changed(), d.Verdict), d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict), touched[0], touched[1])
+			f.add(&t, d.Verdict, !d.Changed() && d.Class != allResident, markOf(d.Changed(), d.Verdict), d.Owner, d.Class, table.Mib(int64(d.Before)), table.Mib(int64(d.After)), fmt.Sprintf("%+.2f", d.Delta()/(1<<20)), "±"+table.Mib(int64(d.Noise)), string(d.Verdict), touched[0], touched[1])
 		}
 	}
+	f.close(&t)
 	return t
 }
 
@@ -181,9 +183,10 @@ func (d *Diff) corrected() float64 {
 }
 
 // table lists rows: those that changed first, then those that are near to it, then
-// those with the largest differences.
+// those with the largest differences. top 0 folds the latter; -1 lists all in the plan's
+// order.
 func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
-	if top > 0 {
+	if top >= 0 {
 		rows = slices.Clone(rows)
 		slices.SortStableFunc(rows, func(a, b Diff) int {
 			if a.Changed() != b.Changed() {
@@ -197,7 +200,11 @@ func (p *PlanDiff) table(title, note string, rows []Diff, top int) table.Table {
 			}
 			return cmp.Compare(math.Abs(b.Delta()), math.Abs(a.Delta()))
 		})
-		if len(rows) > top {
+		if top == 0 {
+			var left string
+			rows, left = foldDiffs(rows)
+			note = table.Join(note, left)
+		} else if len(rows) > top {
 			note = table.Join(note, fmt.Sprintf("%d of %d", top, len(rows)))
 			rows = rows[:top]
 		}

@@ -129,7 +129,8 @@ func (c *Comparison) judgeScopes() {
 }
 
 // scopesTable lists scopes: those that changed first, then those that are near to it.
-func (c *Comparison) scopesTable() table.Table {
+func (c *Comparison) scopesTable(short bool) table.Table {
+	f := folding{on: short}
 	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
 		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Scopes), func(a, b ScopeDiff) int {
@@ -137,8 +138,9 @@ func (c *Comparison) scopesTable() table.Table {
 	})
 	for i := range rows {
 		d := &rows[i]
-		t.Add(markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
 	}
+	f.close(&t)
 	return t
 }
 

@@ -184,6 +184,7 @@ func (c *Comparison) unevenTable(top int) table.Table {
 		}
 		return cmp.Or(cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse)), cmp.Compare(max(b.Before, b.After), max(a.Before, a.After)))
 	})
+	f := folding{on: top == 0}
 	if top > 0 && len(rows) > top {
 		t.Note = table.Join(t.Note, fmt.Sprintf("%d of %d", top, len(rows)))
 		rows = rows[:top]
@@ -194,7 +195,8 @@ func (c *Comparison) unevenTable(top int) table.Table {
 		if d.otherLanes() {
 			change, noise = "", ""
 		}
-		t.Add(markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f, %.1f", d.lanes[0], d.lanes[1]), fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), change, noise, string(d.Verdict))
+		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f, %.1f", d.lanes[0], d.lanes[1]), fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), change, noise, string(d.Verdict))
 	}
+	f.close(&t)
 	return t
 }
