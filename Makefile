@@ -47,10 +47,10 @@ arm64:
 lint:
 	$(GO) run $(STATICCHECK) -tags nogpu ./...
 
-# The packages where goroutines meet. What compares or measures figures is left out:
-# it takes minutes, and other tests run the same code.
+# The packages where goroutines meet; profile/compare has none. What compares or measures
+# figures is left out: it takes minutes, and other tests run the same code.
 race:
-	$(GO) test -tags nogpu -race -short -skip 'Compare(TakesRecordings|InAnyOrder|TellsNoise|FindsInjected)|(SlowCalls|UnevenStep|SmallWait)(AreFound|IsFound)|SameLedgersAreSame|StepWithFewerLanes' ./profile/...
+	$(GO) test -tags nogpu -race -short ./profile ./profile/export/... ./profile/report ./profile/internal/...
 	$(GO) test -tags nogpu -race -short ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn .
 	$(GO) test -tags nogpu -race -short -skip 'ProfileRun|ProfileDeep|InfoCalibration' ./cmd/hotpath
 	$(GO) test -tags nogpu -race -short -skip 'Match(PyTorch|SentenceTransformers)|OfEveryFamily|KeepsBits|OverfitsAPage' ./internal/train
