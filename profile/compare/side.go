@@ -256,7 +256,7 @@ func (r *recording) shares(lanes, n int, part func(run int) int64) (out [measure
 	series := make([]float64, runs)
 	for i := range series {
 		if all := r.samples.Wall[i] * int64(lanes); all > 0 {
-			series[i] = max(0, float64(part(i))) / float64(all) // steps of a lane may overlap
+			series[i] = min(1, max(0, float64(part(i)))/float64(all)) // steps of a lane may overlap
 		}
 	}
 	for b := range min(n, runs) {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -131,5 +132,27 @@ func TestOneLaneHasNoWaits(t *testing.T) {
 	}
 	if w := compare(t, one(0), one(1)).Plans[0].Waits; len(w) > 0 {
 		t.Errorf("%+v", w)
+	}
+}
+
+// A file may have a run that is shorter than a wait in it. The wait is all of that run,
+// and the comparison can be written.
+func TestWaitsLongerThanRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(74, 1))
+	m := &machines[0]
+	a, b := madeInTurn(0, m.records(rng, 3, 24, asIs)), madeInTurn(1, m.records(rng, 3, 24, asIs))
+	for _, p := range b {
+		for i := range p.Plans[0].Samples.Wall {
+			p.Plans[0].Samples.Wall[i] = 1
+		}
+	}
+	c := compare(t, a, b)
+	if err := c.JSON(io.Discard); err != nil {
+		t.Error(err)
+	}
+	for i := range c.Plans[0].Waits {
+		if d := &c.Plans[0].Waits[i]; d.Mean.Percent > 100 {
+			t.Errorf("%s is %g %% of a run", d.Name, d.Mean.Percent)
+		}
 	}
 }
