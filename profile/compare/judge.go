@@ -155,12 +155,15 @@ func (c *Comparison) judge(machine float64, work workCount) {
 	}
 }
 
-// families is how many families of tests there are: those of rows, scopes, and
-// amounts of whole recordings, if these were tested.
+// families is how many families of tests there are: those of rows, scopes, amounts of
+// whole recordings, and lanes of steps, if these were tested. They share falseAlarms.
 func (c *Comparison) families() float64 {
 	n := float64(levels) + 1
-	if slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) ||
-		slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested }) {
+	uneven := slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested })
+	if uneven || slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) {
+		n++
+	}
+	if uneven {
 		n++
 	}
 	return n

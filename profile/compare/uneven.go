@@ -28,9 +28,11 @@ type UnevenDiff struct {
 	Change  Change  `json:"change"` // in per cent of A's run
 	Verdict Verdict `json:"verdict"`
 
-	lanes  [2]float64 // that share a call, before and after
-	shared Change     // of them, in per cent
-	added  float64    // what one lane computes more, in per cent of A's run
+	// Lanes is how many lanes share a call, before and after, by time.
+	Lanes [2]float64 `json:"lanes"`
+
+	shared Change  // of Lanes, in per cent
+	added  float64 // what one lane computes more, in per cent of A's run
 }
 
 // Changed reports whether the difference is more than noise.
@@ -98,13 +100,13 @@ func compareUneven(a, b []*profile.Profile) []UnevenDiff {
 	out := []UnevenDiff{}
 	for i := range rows {
 		r := &rows[i]
-		if len(r.perRun[0]) != len(a) || len(r.perRun[1]) != len(b) {
+		if len(r.perRun[0]) != len(a) || len(r.perRun[1]) != len(b) || mean(r.run) <= 0 || mean(r.lanes[0]) <= 0 {
 			continue
 		}
 		d := UnevenDiff{Plan: r.plan, Step: r.step, Before: stats.Median(r.perRun[0]), After: stats.Median(r.perRun[1]),
 			Uneven: [2]float64{stats.Median(r.percent[0]), stats.Median(r.percent[1])}, Change: e.amount(r.perRun, mean(r.run))}
 		d.Verdict = d.Change.Verdict
-		d.lanes = [2]float64{stats.Median(r.lanes[0]), stats.Median(r.lanes[1])}
+		d.Lanes = [2]float64{stats.Median(r.lanes[0]), stats.Median(r.lanes[1])}
 		d.shared = e.amount(r.lanes, mean(r.lanes[0]))
 		d.added = table.PercentOf(stats.Median(r.even[1])-stats.Median(r.even[0]), mean(r.run))
 		out = append(out, d)
@@ -144,16 +146,21 @@ func unevenSteps(s *profile.PlanStats) []stepsOfName {
 	return out
 }
 
-// judgeLanes finds the steps that more or fewer lanes share.
+// judgeLanes finds the steps that more or fewer lanes share, as a family of its own.
 func (c *Comparison) judgeLanes() {
-	tests := float64(len(c.Uneven)) * c.families()
+	families := c.families()
+	p := make([]float64, len(c.Uneven))
 	for i := range c.Uneven {
+		p[i] = c.Uneven[i].shared.P
+	}
+	for i, h := range Holm(p) {
 		d := &c.Uneven[i]
-		if math.Abs(d.lanes[1]-d.lanes[0]) < leastLanes || tests*d.shared.P >= falseAlarms {
-			continue
-		}
-		if d.Verdict = FewerLanes; d.lanes[1] > d.lanes[0] {
+		d.shared.correct(h, families)
+		switch more := d.Lanes[1] - d.Lanes[0]; {
+		case d.shared.Verdict == Slower && more >= leastLanes:
 			d.Verdict = MoreLanes
+		case d.shared.Verdict == Faster && more <= -leastLanes:
+			d.Verdict = FewerLanes
 		}
 	}
 }
@@ -165,7 +172,7 @@ func (d *UnevenDiff) says() string {
 		if d.added < 0 {
 			more = "less"
 		}
-		return fmt.Sprintf("%.1f lanes share %s (%s) in place of %.1f: one lane computes %.1f %% of a run %s.", d.lanes[1], d.Step, d.Plan, d.lanes[0], math.Abs(d.added), more)
+		return fmt.Sprintf("%.1f lanes share %s (%s) in place of %.1f: one lane computes %.1f %% of a run %s.", d.Lanes[1], d.Step, d.Plan, d.Lanes[0], math.Abs(d.added), more)
 	}
 	size, low, high, more := d.Change.spoken()
 	return fmt.Sprintf("The busiest lane of %s (%s) computes %.1f %% longer than the mean of its lanes in place of %.1f: %.1f %% of a run %s (%.1f to %.1f).", d.Step, d.Plan, d.Uneven[1], d.Uneven[0], size, more, low, high)
@@ -195,7 +202,7 @@ func (c *Comparison) unevenTable(top int) table.Table {
 		if d.otherLanes() {
 			change, noise = "", ""
 		}
-		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f, %.1f", d.lanes[0], d.lanes[1]), fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), change, noise, string(d.Verdict))
+		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.Plan, d.Step, fmt.Sprintf("%.1f, %.1f", d.Lanes[0], d.Lanes[1]), fmt.Sprintf("%.1f", d.Uneven[0]), fmt.Sprintf("%.1f", d.Uneven[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), change, noise, string(d.Verdict))
 	}
 	f.close(&t)
 	return t

@@ -116,7 +116,7 @@ func TestStepWithFewerLanes(t *testing.T) {
 		c := compare(t, alone(rng, madeInTurn(0, m.records(rng, 6, 24, asIs)), "gelu", 0.1), alone(rng, madeInTurn(1, m.records(rng, 6, 24, asIs)), "gelu", 100))
 		d := &c.Uneven[slices.IndexFunc(c.Uneven, func(d UnevenDiff) bool { return d.Step == "gelu7" })]
 		if d.Verdict != FewerLanes || c.Same() || d.added <= 0 {
-			t.Errorf("lanes of gelu7 %v, one computes %.1f %% of a run more: %s", d.lanes, d.added, d.Verdict)
+			t.Errorf("lanes of gelu7 %v, one computes %.1f %% of a run more: %s", d.Lanes, d.added, d.Verdict)
 		}
 		if s := c.Summary(); !strings.Contains(s, "1.0 lanes share gelu7 (embed T≤4096) in place of 1.8: one lane computes ") {
 			t.Errorf("the summary is %q", s)
@@ -138,5 +138,52 @@ func TestStepWithFewerLanes(t *testing.T) {
 	c := compare(t, alone(rng, m.records(rng, 1, 24, asIs), "gelu", 0.1), alone(rng, m.records(rng, 1, 24, asIs), "gelu", 100))
 	if slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.otherLanes() }) {
 		t.Error("one recording of each tells the lanes of steps")
+	}
+}
+
+// All families of tests share one probability of a false alarm: what a comparison tests
+// beside its rows leaves less for them.
+func TestFamiliesShareFalseAlarms(t *testing.T) {
+	c := &Comparison{Ledger: []LedgerDiff{{Verdict: Untested}}, Uneven: []UnevenDiff{{Verdict: Untested}}}
+	rows := c.families()
+	c.Ledger[0].Verdict = Same
+	if got := c.families(); got != rows+1 {
+		t.Errorf("%g families with a ledger, expected %g", got, rows+1)
+	}
+	c.Uneven = make([]UnevenDiff, 3)
+	families := rows + 2
+	for _, in := range []struct {
+		p    float64 // of the second step, corrected
+		want Verdict
+	}{{0.9 * falseAlarms, FewerLanes}, {1.1 * falseAlarms, Same}} {
+		for i := range c.Uneven {
+			c.Uneven[i] = UnevenDiff{Verdict: Same, Lanes: [2]float64{2, 1}, shared: Change{Percent: -50, P: 1, Verdict: Same}}
+		}
+		c.Uneven[1].shared.P = in.p / families / 3
+		if c.judgeLanes(); c.Uneven[1].Verdict != in.want || c.Uneven[0].Verdict != Same {
+			t.Errorf("p = %g: %s beside %s, expected %s", in.p, c.Uneven[1].Verdict, c.Uneven[0].Verdict, in.want)
+		}
+	}
+}
+
+// Recordings whose runs take no time, or whose lanes never had a processor, have no
+// share of them.
+func TestUnevenOfNoTime(t *testing.T) {
+	rng := rand.New(rand.NewPCG(98, 1))
+	for name, spoil := range map[string]func(*profile.PlanStats){
+		"no time": func(s *profile.PlanStats) { s.Ledger.Wall = 0 },
+		"no processor": func(s *profile.PlanStats) {
+			for i := range s.Stats {
+				s.Stats[i].OffCPU = s.Stats[i].LaneCompute[0]
+			}
+		},
+	} {
+		a, b := divided(rng, madeInTurn(0, machines[0].records(rng, 3, 8, asIs)), 0), divided(rng, madeInTurn(1, machines[0].records(rng, 3, 8, asIs)), 0)
+		for _, p := range slices.Concat(a, b) {
+			spoil(&p.Plans[0])
+		}
+		if rows := compareUneven(a, b); len(rows) > 0 {
+			t.Errorf("%s: %d rows, the first with a change of %g", name, len(rows), rows[0].Change.Percent)
+		}
 	}
 }
