@@ -20,6 +20,8 @@ func (c *Comparison) Summary() string {
 	took := longer(table.PercentOf(c.Total.Delta(), c.Total.Before))
 	switch {
 	case len(different) > 0:
+	case tested && c.lanesDiffer():
+		out = append(out, fmt.Sprintf("Whole runs are not certain to differ: B took %s.", took))
 	case !tested:
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", took))
 	default:
@@ -138,6 +140,13 @@ func (c *Comparison) besideRows() []finding {
 	return all
 }
 
+// lanesDiffer reports whether lanes share the time of runs in another way, in a column
+// of a plan's ledger or in a step.
+func (c *Comparison) lanesDiffer() bool {
+	return slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() && !d.NoRun }) ||
+		slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() })
+}
+
 // within reports whether a scope changed because one inside of it did, which says more.
 func (c *Comparison) within(of *ScopeDiff) bool {
 	return slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool {
@@ -168,7 +177,7 @@ func (c *Comparison) nearest() (what string, change *Change) {
 		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits, {p.Wait}} {
 			for k := range rows {
 				for of := range measures {
-					if d := &rows[k]; d.tested {
+					if d := &rows[k]; d.tested && !d.Changed() {
 						take(fmt.Sprintf("the %s of %s", of, d.subject()), d.Of(of), d.Of(of).Percent*d.base*share)
 					}
 				}

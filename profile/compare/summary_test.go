@@ -182,3 +182,41 @@ func TestSummaryNamesTheInnermostScope(t *testing.T) {
 		t.Errorf("the summary is %q", s)
 	}
 }
+
+// What is certain is not named as near to a difference, though other rows make up for it
+// or only its slowest runs matter.
+func TestNearestIsNotCertain(t *testing.T) {
+	far := change(0, -1, 1, 1, Same)
+	row := func(name string, percent float64, v Verdict) Diff {
+		return Diff{Name: name, Layer: -1, base: 1e5, tested: true, Verdict: v, Median: far, Mean: change(percent, percent-3, percent+3, 0.001, v), P95: far}
+	}
+	c := byHand(row("add", 20, Slower), Diff{Verdict: Same, Mean: far})
+	c.Plans[0].Steps = append(c.Plans[0].Steps, row("norm", -20, Faster))
+	tail := Diff{Name: "attention", Layer: -1, base: 1e5, tested: true, Verdict: SlowerTail, Median: far, Mean: far, P95: change(40, 30, 50, 0.001, Slower)}
+	for _, c := range []*Comparison{c, byHand(tail, Diff{Verdict: Same, Mean: far})} {
+		if s := c.Summary(); strings.Contains(s, "Nearest") || !strings.HasPrefix(s, "B differs from A") {
+			t.Errorf("the summary is %q", s)
+		}
+	}
+}
+
+// Where lanes of runs differ, no sentence says that nothing in runs does.
+func TestSummaryOfLanesDoesNotContradictItself(t *testing.T) {
+	whole := Diff{Verdict: Same, Mean: change(1, -5, 7, 1, Same)}
+	const none = "No difference of time was found in runs"
+	c := byHand(Diff{Verdict: Same}, whole)
+	c.Total.After = 1.01e6
+	c.Ledger = []LedgerDiff{{Of: "embed.coarse", Column: "dispatch", NoRun: true, Verdict: MoreTime, Change: change(10, 8, 12, 0.001, Slower)}}
+	if s := c.Summary(); !strings.Contains(s, none) {
+		t.Errorf("the summary is %q", s)
+	}
+	for _, d := range []*Comparison{
+		{Ledger: []LedgerDiff{{Of: "embed", Column: "barrier", Verdict: MoreTime, Change: change(10, 8, 12, 0.001, Slower)}}},
+		{Uneven: []UnevenDiff{{Step: "gelu", Verdict: FewerLanes, Lanes: [2]float64{2, 1}, Change: change(0, -1, 1, 1, Same)}}},
+	} {
+		d.Plans, d.Total = c.Plans, c.Total
+		if s := d.Summary(); strings.Contains(s, none) || !strings.HasSuffix(s, "Whole runs are not certain to differ: B took 1.0 % longer than A.") {
+			t.Errorf("the summary is %q", s)
+		}
+	}
+}
