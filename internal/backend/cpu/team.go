@@ -12,9 +12,9 @@ import (
 // A worker spins for some time before it yields and then parks: at a barrier for
 // spinTime, or for spinCalm while no other program takes processors from this one. A
 // parked worker leaves its processor to the one that is waited for. Between two runs
-// nobody is waited for, and it spins for spinEach per worker: about as long as it takes
-// to wake them all, one after the other. It spins in Go code, so that the scheduler and
-// the garbage collector can interrupt it.
+// nobody is waited for, and it spins for at least spinEach per worker: about as long as
+// it takes to wake them all, one after the other. It spins in Go code, so that the
+// scheduler and the garbage collector can interrupt it.
 const (
 	spinTime = 50 * time.Microsecond
 	spinCalm = 400 * time.Microsecond
