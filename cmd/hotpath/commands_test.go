@@ -365,6 +365,11 @@ func TestProfile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "run.json")
 	ok(t, "embed", "-m", testmodels.Dir(t, "bert"), "a text", "--profile="+file)
+	empty := filepath.Join(dir, "empty.json")
+	if err := profile.NewRecorder(profile.Options{}).Snapshot().WriteFile(empty); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, []string{"profile", "show", empty, "--by", "uneven"}, "does not have the lanes of single calls", "nothing to rank by uneven")
 	if out := ok(t, "profile", "show", file, "--top", "2", "--by", "uneven"); !strings.Contains(out, "top 2 by uneven") {
 		t.Errorf("profile show --by uneven printed %s", out)
 	}

@@ -53,7 +53,7 @@ func newProfileShow(std streams) *cobra.Command {
 			counted := func(s profile.StepResult) bool { return s.Heap != nil }
 			lanes := func(s profile.StepResult) bool { return s.Even > 0 }
 			if ranking == profile.ByUneven && len(p.Where(lanes)) == 0 {
-				return fmt.Errorf("%s: an older recording, which does not have the lanes of single calls, so there is nothing to rank by uneven", files[0])
+				return fmt.Errorf("%s: it does not have the lanes of single calls, because it is older or has no run, so there is nothing to rank by uneven", files[0])
 			}
 			if ranking == profile.ByHeap && len(p.Where(counted)) == 0 {
 				return fmt.Errorf("%s: no allocations of steps were counted, so there is nothing to rank by heap: record with --profile=FILE.json --profile-mem", files[0])
