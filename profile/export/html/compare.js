@@ -58,12 +58,13 @@ if (data.scopes && data.scopes.length) {
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.scopes, 6).table);
 }
 if (data.uneven && data.uneven.length) {
-  const s = section('uneven', 'Uneven', 'How much longer the busiest lane of a call computed than the mean of its lanes, all layers together: per cent of the mean, and time per run. Change: in per cent of a run.');
+  const s = section('uneven', 'Uneven', 'How much longer the busiest lane of a call computed than the mean of its lanes, all layers together: per cent of the mean, and time per run. Change: in per cent of a run. Lanes: that share a call, before and after.');
+  const otherLanes = d => d.verdict === 'fewer lanes' || d.verdict === 'more lanes';
   const most = Math.max(...data.uneven.map(d => Math.max(d.before_ns, d.after_ns)));
-  s.append(sortable([{head: 'plan', left: true, get: d => d.plan}, {head: 'step', left: true, get: d => d.step}, {head: 'before %', get: d => d.uneven_percent[0], show: d => d.uneven_percent[0].toFixed(1)}, {head: 'after %', get: d => d.uneven_percent[1], show: d => d.uneven_percent[1].toFixed(1)},
+  s.append(sortable([{head: 'plan', left: true, get: d => d.plan}, {head: 'step', left: true, get: d => d.step}, {head: 'lanes', get: d => d.lanes[1], show: d => d.lanes.map(n => n.toFixed(1)).join(', ')}, {head: 'before %', get: d => d.uneven_percent[0], show: d => d.uneven_percent[0].toFixed(1)}, {head: 'after %', get: d => d.uneven_percent[1], show: d => d.uneven_percent[1].toFixed(1)},
     {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
-    {head: 'change %', get: d => Math.abs(d.change.percent), show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
-    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.uneven, 5).table);
+    {head: 'change %', get: d => otherLanes(d) ? 1e9 : Math.abs(d.change.percent), show: d => otherLanes(d) ? '' : el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.uneven, 6).table);
 }
 if (data.ledger && data.ledger.length) {
   const s = section('ledger', 'Ledger', "Lane time per run of the median recording, by column. No run: workers before and between their runs (dispatch), and after their last (idle). Change: in per cent of A's whole lane time.");
