@@ -56,16 +56,17 @@ func foldedName(n, all int) string {
 	return fmt.Sprintf("%d others", n)
 }
 
-// folding adds rows to a table, and folds those that are quiet if it is on.
+// folding adds rows to a table: top of them, or all with -1. With 0 it folds those that
+// are quiet.
 type folding struct {
-	on    bool
+	top   int
 	order []Verdict
 	quiet map[Verdict][][]string
 }
 
 // add adds a row, or keeps it for close.
 func (f *folding) add(t *table.Table, v Verdict, quiet bool, m table.Mark, cells ...string) {
-	if !f.on || !quiet {
+	if f.top != 0 || !quiet {
 		t.Add(m, cells...)
 		return
 	}
@@ -78,10 +79,14 @@ func (f *folding) add(t *table.Table, v Verdict, quiet bool, m table.Mark, cells
 	f.quiet[v] = append(f.quiet[v], cells)
 }
 
-// close adds a row for each verdict of the rows that were kept, with their number in the
-// first column and the verdict in the one that has it.
+// close drops rows beyond top, or adds a row for each verdict of the rows that were
+// kept, with their number in the first column and the verdict in the one that has it.
 func (f *folding) close(t *table.Table) {
 	all := len(t.Rows)
+	if f.top > 0 && all > f.top {
+		t.Note = table.Join(t.Note, fmt.Sprintf("%d of %d", f.top, all))
+		t.Rows = t.Rows[:f.top]
+	}
 	for _, rows := range f.quiet {
 		all += len(rows)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hotpath/profile"
+	"hotpath/profile/internal/table"
 	"hotpath/profile/report"
 )
 
@@ -77,5 +78,33 @@ func TestTextIsShort(t *testing.T) {
 	}
 	if math.Abs(sum)+math.Abs(after) > 1e-3 || !strings.Contains(text(c, 0), "\n  attention ") || !strings.Contains(text(c, 0), " others ") {
 		t.Errorf("%g and %g ns are not in the rows of ops:\n%s", sum, after, text(c, 0))
+	}
+}
+
+// A number of rows bounds every table, those with a star first.
+func TestTopBoundsEveryTable(t *testing.T) {
+	c := &Comparison{}
+	for i, v := range []Verdict{Same, Same, Slower, Same} {
+		name, ch := fmt.Sprint("row ", i), change(1, 0, 2, 1, Same)
+		uneven, ledger, memory := v, v, v
+		if v == Slower {
+			ch.Holm, uneven, ledger, memory = 0.001, MoreTime, MoreTime, MoreMemory
+		}
+		c.Scopes = append(c.Scopes, ScopeDiff{Name: name, Change: ch, Verdict: v})
+		c.Uneven = append(c.Uneven, UnevenDiff{Plan: name, Change: ch, Verdict: uneven})
+		c.Ledger = append(c.Ledger, LedgerDiff{Of: name, Change: ch, Verdict: ledger})
+		c.Memory = append(c.Memory, MemoryDiff{Owner: name, Verdict: memory})
+	}
+	for top, want := range map[int]string{-1: "row 2, row 0, row 1, row 3", 1: "row 2", 3: "row 2, row 0, row 1", 4: "row 2, row 0, row 1, row 3", 0: "row 2, 3 others"} {
+		for _, tab := range []table.Table{c.scopesTable(top), c.unevenTable(top), c.ledgerTable(top), c.memoryTable(top)} {
+			var names []string
+			for _, r := range tab.Rows {
+				names = append(names, r[0])
+			}
+			cut := top > 0 && top < 4
+			if got := strings.Join(names, ", "); got != want || strings.Contains(tab.Note, fmt.Sprintf("%d of 4", top)) != cut {
+				t.Errorf("--top %d: %s has %q, expected %q; note %q", top, tab.Title, got, want, tab.Note)
+			}
+		}
 	}
 }

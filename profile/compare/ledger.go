@@ -273,8 +273,8 @@ func (c *Comparison) told() []*LedgerDiff {
 }
 
 // ledgerTable lists columns: those that changed first, then those that are near to it.
-func (c *Comparison) ledgerTable(short bool) table.Table {
-	f := folding{on: short}
+func (c *Comparison) ledgerTable(top int) table.Table {
+	f := folding{top: top}
 	t := table.Table{Title: "ledger", Note: "ms of lane time per run, of the median recording; no run: workers before and between their runs (dispatch), and after their last (idle); change: in per cent of A's whole lane time",
 		Cols: []table.Col{table.Left(""), table.Left("column"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Ledger), func(a, b LedgerDiff) int {

@@ -72,16 +72,16 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 			out = append(out, p.table("waits", "at barriers, all layers together; changes are in per cent of a run", p.Waits, o.Top))
 		}
 	}
-	if t := c.scopesTable(o.Top == 0); len(t.Rows) > 0 {
+	if t := c.scopesTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
 	if t := c.unevenTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
-	if t := c.ledgerTable(o.Top == 0); len(t.Rows) > 0 {
+	if t := c.ledgerTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
-	if t := c.memoryTable(o.Top == 0); len(t.Rows) > 0 {
+	if t := c.memoryTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
 	return out
@@ -153,8 +153,8 @@ func (c *Comparison) NotCompared() []string {
 }
 
 // memoryTable lists classes of memory, those that changed first.
-func (c *Comparison) memoryTable(short bool) table.Table {
-	f := folding{on: short}
+func (c *Comparison) memoryTable(top int) table.Table {
+	f := folding{top: top}
 	t := table.Table{Title: "memory", Note: c.MemoryNote(),
 		Cols: []table.Col{table.Left("owner"), table.Left("class"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("noise"), table.Left("verdict"), table.Right("touched before"), table.Right("touched after")}}
 	for _, changed := range []bool{true, false} {

@@ -129,8 +129,8 @@ func (c *Comparison) judgeScopes() {
 }
 
 // scopesTable lists scopes: those that changed first, then those that are near to it.
-func (c *Comparison) scopesTable(short bool) table.Table {
-	f := folding{on: short}
+func (c *Comparison) scopesTable(top int) table.Table {
+	f := folding{top: top}
 	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
 		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Scopes), func(a, b ScopeDiff) int {

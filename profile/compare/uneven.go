@@ -191,11 +191,7 @@ func (c *Comparison) unevenTable(top int) table.Table {
 		}
 		return cmp.Or(cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse)), cmp.Compare(max(b.Before, b.After), max(a.Before, a.After)))
 	})
-	f := folding{on: top == 0}
-	if top > 0 && len(rows) > top {
-		t.Note = table.Join(t.Note, fmt.Sprintf("%d of %d", top, len(rows)))
-		rows = rows[:top]
-	}
+	f := folding{top: top}
 	for i := range rows {
 		d := &rows[i]
 		change, noise := d.Change.cell(), d.Change.noise()
