@@ -31,7 +31,7 @@ efficiency and wait. At equal work the median, the mean and the 95th percentile 
 runs are each compared, with a 95 per cent interval. A star marks a change that
 is real: by Student's t it is larger than the difference between two recordings of
 one build, after Holm's correction for the number of tests. The probability of a
-false alarm is 1 per cent over all rows of a comparison. The median calls of scopes,
+false alarm is 1 per cent over all times of a comparison. The median calls of scopes,
 which hold the host's work, the columns of the ledger and memory are compared too.
 Scopes and ledger need several recordings per side, made in turn.
 
