@@ -9,6 +9,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/batch"
+	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -30,20 +31,12 @@ func TestFusedEndsKeepBits(t *testing.T) {
 	for _, name := range []string{"bert", "bert-odd", "roberta", "distilbert", "gpt2", "gguf/bert-f16.gguf", "gguf/bert-q4_1.gguf", "gguf/gpt2-f16.gguf"} {
 		m := cpu.OpenModel(t, filepath.Join("../../testmodels/testdata", name))
 		for _, lengths := range [][]int{{1}, {7, 2, 6}, {30, 1, 40}} {
-			want, _ := vectorsOf(t, m, 1, lengths, true)
-			for workers := 1; workers <= 2; workers++ {
-				got, kinds := vectorsOf(t, m, workers, lengths, false)
-				for _, k := range kinds {
-					seen[k] = true
-				}
-				for i := range got {
-					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-						t.Errorf("%s, %v tokens, %d workers: value %d is %g, %g in steps of their own", name, lengths, workers, i, got[i], want[i])
-						break
-					}
-				}
-			}
+			sameBits(t, name, m, m.Config().Pooling, lengths, seen)
 		}
+	}
+	m := cpu.OpenModel(t, filepath.Join("../../testmodels/testdata", "bert-odd"))
+	for _, pooling := range []graph.PoolKind{graph.PoolMean, graph.PoolCLS, graph.PoolLast, graph.PoolMax, graph.PoolWeighted, graph.PoolMeanSqrt} {
+		sameBits(t, "bert-odd", m, pooling, []int{5, 0, 17}, seen)
 	}
 	for _, k := range endKinds {
 		if !seen[k] {
@@ -52,8 +45,30 @@ func TestFusedEndsKeepBits(t *testing.T) {
 	}
 }
 
+// sameBits compares the vectors of one step with those of several, and notes the kinds
+// of steps in seen.
+func sameBits(t *testing.T, name string, m *model.Model, pooling graph.PoolKind, lengths []int, seen map[string]bool) {
+	t.Helper()
+	want, _ := vectorsOf(t, m, pooling, 1, lengths, true)
+	for workers := 1; workers <= 2; workers++ {
+		got, kinds := vectorsOf(t, m, pooling, workers, lengths, false)
+		for _, k := range kinds {
+			seen[k] = true
+		}
+		if len(got) != len(want) || len(got) == 0 {
+			t.Fatalf("%s, %s, %v tokens, %d workers: %d values, expected %d", name, pooling, lengths, workers, len(got), len(want))
+		}
+		for i := range got {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				t.Errorf("%s, %s, %v tokens, %d workers: value %d is %g, %g in steps of their own", name, pooling, lengths, workers, i, got[i], want[i])
+				break
+			}
+		}
+	}
+}
+
 // vectorsOf is the vectors of sequences of these lengths, and the kinds of steps.
-func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart bool) (vectors []float32, kinds []string) {
+func vectorsOf(t *testing.T, m *model.Model, pooling graph.PoolKind, workers int, lengths []int, apart bool) (vectors []float32, kinds []string) {
 	t.Helper()
 	on, err := cpu.New(cpu.Options{Workers: workers, Test: true})
 	if err != nil {
@@ -68,7 +83,7 @@ func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart b
 	for _, n := range lengths {
 		all.T += n
 	}
-	g, ports, err := m.BuildEmbed(all, model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true})
+	g, ports, err := m.BuildEmbed(all, model.EmbedOptions{Pooling: pooling, Normalize: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +109,9 @@ func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart b
 		t.Fatal(err)
 	}
 	for _, s := range p.Plans[0].Steps {
+		if apart && slices.Contains(endKinds, s.Kind) {
+			t.Errorf("a step %s, expected one for each op", s.Kind)
+		}
 		kinds = append(kinds, s.Kind)
 	}
 	return slices.Clone(s.F32(ports.Embedding)), kinds
