@@ -136,17 +136,17 @@ func ledgerColumns(sides [2][]*profile.Profile) []ledgerColumn {
 			}
 			for i := range p.Rounds {
 				r := &p.Rounds[i]
-				var runs int64
+				var all int64
 				for k := range r.ByWorker {
-					runs += r.ByWorker[k].Runs
+					all += r.ByWorker[k].Runs
 				}
-				if runs < fewRuns {
+				if all < fewRuns {
 					continue
 				}
-				l := r.Outside()
+				runs, l := asManyRuns(all, tokensOf(p, r.Name), sizes[r.Name]), r.Outside()
 				for _, part := range columnsOf(&l) {
 					if part.name == "dispatch" || part.name == "idle" {
-						take(side, ledgerColumn{of: r.Name, column: part.name, noRun: true}, fmt.Sprintf("rounds %s %d", r.Name, len(r.ByWorker)), float64(part.ns)/float64(runs), float64(p.Ledger.LaneTime)/float64(runs))
+						take(side, ledgerColumn{of: r.Name, column: part.name, noRun: true}, fmt.Sprintf("rounds %s %d", r.Name, len(r.ByWorker)), float64(part.ns)/runs, float64(p.Ledger.LaneTime)/runs)
 					}
 				}
 			}
@@ -165,14 +165,17 @@ func columnsOf(l *profile.Ledger) []ledgerPart {
 	return []ledgerPart{{"compute", l.Compute - l.OffCompute}, {"no cpu", l.OffCompute}, {"barrier", l.Barrier}, {"dispatch", l.Dispatch}, {"idle", l.Idle}, {"residual", l.Residual}}
 }
 
-// tokensPerRun is by the id of the plan, over all recordings.
+// tokensPerRun is by the id of the plan, and by that of the program of plans, over all
+// recordings.
 func tokensPerRun(profiles []*profile.Profile) map[string]float64 {
 	tokens, runs, out := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, p := range profiles {
 		for i := range p.Plans {
 			s := &p.Plans[i]
-			tokens[s.ID] += float64(s.Tokens)
-			runs[s.ID] += float64(s.Ledger.Runs)
+			for _, id := range slices.Compact([]string{s.ID, programOf(s)}) {
+				tokens[id] += float64(s.Tokens)
+				runs[id] += float64(s.Ledger.Runs)
+			}
 		}
 	}
 	for id, n := range runs {
@@ -183,13 +186,35 @@ func tokensPerRun(profiles []*profile.Profile) map[string]float64 {
 	return out
 }
 
-// runsOf is the runs of a plan, or as many of A's as have its tokens: the same tokens
-// may be cut into more or fewer runs.
-func runsOf(s *profile.PlanStats, sizes map[string]float64) float64 {
-	if size := sizes[s.ID]; size > 0 && s.Tokens > 0 {
-		return float64(s.Tokens) / size
+// programOf is the first part of a plan's id. Rounds have the name of the program whose
+// plans their workers run.
+func programOf(s *profile.PlanStats) string {
+	name, _, _ := strings.Cut(s.ID, "/")
+	return name
+}
+
+// tokensOf is the tokens of all plans of a program.
+func tokensOf(p *profile.Profile, program string) (n int64) {
+	for i := range p.Plans {
+		if s := &p.Plans[i]; programOf(s) == program {
+			n += s.Tokens
+		}
 	}
-	return float64(s.Ledger.Runs)
+	return n
+}
+
+// runsOf is the runs of a plan as asManyRuns.
+func runsOf(s *profile.PlanStats, sizes map[string]float64) float64 {
+	return asManyRuns(s.Ledger.Runs, s.Tokens, sizes[s.ID])
+}
+
+// asManyRuns is the runs, or as many of A's, of so many tokens each, as have their
+// tokens: the same tokens may be cut into more or fewer runs.
+func asManyRuns(runs, tokens int64, size float64) float64 {
+	if size > 0 && tokens > 0 {
+		return float64(tokens) / size
+	}
+	return float64(runs)
 }
 
 // judgeAmounts corrects the columns of the ledger and the uneven steps for their

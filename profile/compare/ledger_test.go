@@ -179,3 +179,31 @@ func TestLedgerIsComparedAtEqualTokens(t *testing.T) {
 		}
 	}
 }
+
+// The same tokens in half as many runs are no difference of workers without a run.
+func TestLargerRunsAreNoTimeBetweenRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(83, 1))
+	sides := [2][]*profile.Profile{coarse(rng, 0, 6, 1e6), coarse(rng, 1, 6, 1e6)}
+	for side, recs := range sides {
+		for _, p := range recs {
+			p.Plans[0].ID = "embed.coarse/embed/T4096"
+			p.Plans[0].Ledger.Runs /= int64(1 + side)
+			for k := range p.Rounds[0].ByWorker {
+				w := &p.Rounds[0].ByWorker[k]
+				w.Runs /= int64(1 + side)
+				w.Dispatch = 20e6
+			}
+		}
+	}
+	found := false
+	for _, d := range compareLedger(sides[0], sides[1]) {
+		if d.NoRun && d.Column == "dispatch" {
+			if found = true; d.Before == 0 || math.Abs(d.After/d.Before-1) > 1e-9 {
+				t.Errorf("%s of %s is %g ns and then %g", d.Column, d.owner(), d.Before, d.After)
+			}
+		}
+	}
+	if !found {
+		t.Error("the ledger has no time between runs")
+	}
+}
