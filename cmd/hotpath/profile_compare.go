@@ -50,7 +50,7 @@ compared at equal batch size.
 With --fail-above the exit status is 1 if B is really slower by more than that
 part of A's time: in total, in whole runs, in the slowest runs (p95), in all calls
 of one scope as a part of the whole recording, or in one column of the ledger as a
-part of all lane time.`,
+part of all lane time, unless whole runs of its plan are faster.`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,

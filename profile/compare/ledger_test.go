@@ -207,3 +207,22 @@ func TestLargerRunsAreNoTimeBetweenRuns(t *testing.T) {
 		t.Error("the ledger has no time between runs")
 	}
 }
+
+// Lanes that wait longer in runs that are faster do not make B slower; those without a
+// run, and those of another plan, do.
+func TestWaitsOfFasterRunsAreNotWorst(t *testing.T) {
+	column := LedgerDiff{Of: "embed", Column: "barrier", plan: "embed/embed/T64", Verdict: MoreTime, Change: change(4, 3, 5, 0.001, Slower)}
+	for _, in := range []struct {
+		whole Verdict
+		plan  string
+		want  float64
+	}{{Faster, column.plan, 0}, {Same, column.plan, 4}, {Slower, column.plan, 4}, {Faster, "", 4}, {Faster, "embed/embed/T256", 4}} {
+		c := byHand(Diff{Verdict: Same}, Diff{Verdict: in.whole, Mean: change(-10, -12, -8, 0.001, Same)})
+		c.Plans[0].ID = column.plan
+		c.Ledger = []LedgerDiff{column}
+		c.Ledger[0].plan = in.plan
+		if got, what := c.Worst(); got != in.want {
+			t.Errorf("runs are %s, plan %q: %g %% by %q, expected %g", in.whole, in.plan, got, what, in.want)
+		}
+	}
+}

@@ -8,8 +8,8 @@ import (
 // Worst is the largest slowdown that was found to be real, in per cent of A's
 // time, for --fail-above. It is that of all rows together, of whole runs, of the
 // slowest runs (p95), of a scope as a part of the whole recording, or of a column of
-// the ledger as a part of all lane time. what names it; of all rows it is the largest
-// that is slower. It is 0 if nothing is slower.
+// the ledger as a part of all lane time, unless whole runs of its plan are faster. what
+// names it; of all rows it is the largest that is slower. It is 0 if nothing is slower.
 func (c *Comparison) Worst() (percent float64, what string) {
 	if all, _, _ := c.Real(); all > 0 {
 		percent, what = all, "time in runs"
@@ -44,9 +44,15 @@ func (c *Comparison) Worst() (percent float64, what string) {
 		}
 	}
 	for i := range c.Ledger {
-		if d := &c.Ledger[i]; d.Verdict == MoreTime {
+		if d := &c.Ledger[i]; d.Verdict == MoreTime && !c.fasterRuns(d.plan) {
 			take(d.Change.Percent, fmt.Sprintf("%s of %s, of all lane time", d.Column, d.owner()))
 		}
 	}
 	return percent, what
+}
+
+// fasterRuns reports whether whole runs of a plan are certain to be faster. Then lanes
+// may wait longer for each other, or be idle, and B is not slower.
+func (c *Comparison) fasterRuns(id string) bool {
+	return slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.ID == id && p.Total.Verdict == Faster })
 }
