@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"hotpath/internal/stats"
 	"hotpath/profile"
 	"hotpath/profile/internal/table"
 )
@@ -18,7 +17,7 @@ import (
 // outside of runs contains it.
 
 // LedgerDiff is one column of the ledger before and after, in nanoseconds of lane
-// time per run: the median recording of a side.
+// time per run: the geometric mean of the recordings of a side, of which Change is.
 type LedgerDiff struct {
 	Of     string `json:"of"`     // the plan, or the name of the rounds
 	Column string `json:"column"` // as in the ledger: compute, no cpu, barrier, ...
@@ -76,31 +75,33 @@ func compareLedger(a, b []*profile.Profile) []LedgerDiff {
 
 // diff tests one column.
 func (c *ledgerColumn) diff(e *evidence) LedgerDiff {
-	d := LedgerDiff{Of: c.of, Column: c.column, NoRun: c.noRun, plan: c.plan, Before: stats.Median(c.perRun[0]), After: stats.Median(c.perRun[1])}
-	d.Change = e.amount(c.perRun, mean(c.whole))
+	d := LedgerDiff{Of: c.of, Column: c.column, NoRun: c.noRun, plan: c.plan}
+	d.Change, d.Before, d.After = e.amount(c.perRun, mean(c.whole))
 	d.Verdict = d.Change.Verdict
 	return d
 }
 
 // amount tests times that may be zero: [side][recording]. The change is in per cent
-// of whole, a time of A.
-func (e *evidence) amount(times [2][]float64, whole float64) Change {
-	if !e.repeated() || e.apartInTime {
-		return Change{Percent: table.PercentOf(stats.Median(times[1])-stats.Median(times[0]), whole), P: 1, Holm: 1, Verdict: Untested}
-	}
+// of whole, a time of A. before and after are geometric means, with amountStart added
+// to each time and subtracted from the mean.
+func (e *evidence) amount(times [2][]float64, whole float64) (c Change, before, after float64) {
 	start := amountStart * whole
 	var x [2][][]float64
+	var level [2]float64
 	for side, values := range times {
 		for _, v := range values {
 			x[side] = append(x[side], []float64{math.Log(max(0, v) + start)})
 		}
+		level[side] = math.Exp(mean(slices.Concat(x[side]...)))
 	}
-	before := math.Exp(mean(slices.Concat(x[0]...)))
+	before, after = max(0, level[0]-start), max(0, level[1]-start)
+	if !e.repeated() || e.apartInTime {
+		return Change{Percent: table.PercentOf(after-before, whole), P: 1, Holm: 1, Verdict: Untested}, before, after
+	}
 	s := e.shift(Median, x)
 	s.freedom = min(s.freedom, moderation)
-	var c Change
-	c.measure(s, amountFloor, func(log float64) float64 { return table.PercentOf(before*math.Expm1(log), whole) }, true)
-	return c
+	c.measure(s, amountFloor, func(log float64) float64 { return table.PercentOf(level[0]*math.Expm1(log), whole) }, true)
+	return c, before, after
 }
 
 // ledgerColumns gathers the columns of all plans and rounds, in A's order.
@@ -300,7 +301,7 @@ func (c *Comparison) told() []*LedgerDiff {
 // ledgerTable lists columns: those that changed first, then those that are near to it.
 func (c *Comparison) ledgerTable(top int) table.Table {
 	f := folding{top: top}
-	t := table.Table{Title: "ledger", Note: "ms of lane time per run, of the median recording; no run: workers before and between their runs (dispatch), and after their last (idle); change: in per cent of A's whole lane time",
+	t := table.Table{Title: "ledger", Note: "ms of lane time per run, the geometric mean of recordings; no run: workers before and between their runs (dispatch), and after their last (idle); change: in per cent of A's whole lane time",
 		Cols: []table.Col{table.Left(""), table.Left("column"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Ledger), func(a, b LedgerDiff) int {
 		return cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse))

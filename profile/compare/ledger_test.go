@@ -226,3 +226,24 @@ func TestWaitsOfFasterRunsAreNotWorst(t *testing.T) {
 		}
 	}
 }
+
+// The times of a column and its change say the same, whatever the spread of recordings.
+func TestTimesOfAColumnAgreeWithItsChange(t *testing.T) {
+	const whole = 1000.0
+	for _, times := range [][2][]float64{
+		{{100, 110, 900}, {120, 120, 130}},
+		{{0, 0, 50}, {10, 0, 0}},
+		{{3, 5, 7}, {3, 5, 7}},
+	} {
+		for _, e := range []evidence{{recs: [2]int{3, 3}}, {recs: [2]int{3, 3}, paired: true}, {recs: [2]int{3, 3}, apartInTime: true}} {
+			c, before, after := e.amount(times, whole)
+			if want := 100 * (after - before) / whole; math.Abs(c.Percent-want) > 1e-9 || before < 0 || after < 0 {
+				t.Errorf("%v: %g and %g, a change of %g %%, expected %g", times, before, after, c.Percent, want)
+			}
+		}
+	}
+	e := evidence{recs: [2]int{1, 1}}
+	if _, before, after := e.amount([2][]float64{{100}, {0}}, whole); math.Abs(before-100) > 1e-9 || after > 1e-9 {
+		t.Errorf("one recording of each: %g and %g", before, after)
+	}
+}

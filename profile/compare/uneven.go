@@ -13,16 +13,16 @@ import (
 )
 
 // UnevenDiff is how unevenly lanes share a step, before and after: the steps of a name
-// in all layers of a plan, in the median recording of a side. The wait that follows
+// in all layers of a plan. The wait that follows
 // says where lanes wait; this says which step they wait for.
 type UnevenDiff struct {
 	Plan string `json:"plan"`
 	Step string `json:"step"`
 	// Uneven is how much longer the busiest lane of a call computed than the mean of
-	// its lanes, in per cent, before and after.
+	// its lanes, in per cent, before and after, in the median recording.
 	Uneven [2]float64 `json:"uneven_percent"`
-	// Before and After are the same as nanoseconds per run: what an even division
-	// would save at most.
+	// Before and After are the same as nanoseconds per run, the geometric mean of
+	// recordings: what an even division would save at most.
 	Before  float64 `json:"before_ns"`
 	After   float64 `json:"after_ns"`
 	Change  Change  `json:"change"` // in per cent of A's run
@@ -103,11 +103,11 @@ func compareUneven(a, b []*profile.Profile) []UnevenDiff {
 		if len(r.perRun[0]) != len(a) || len(r.perRun[1]) != len(b) || mean(r.run) <= 0 || mean(r.lanes[0]) <= 0 {
 			continue
 		}
-		d := UnevenDiff{Plan: r.plan, Step: r.step, Before: stats.Median(r.perRun[0]), After: stats.Median(r.perRun[1]),
-			Uneven: [2]float64{stats.Median(r.percent[0]), stats.Median(r.percent[1])}, Change: e.amount(r.perRun, mean(r.run))}
+		d := UnevenDiff{Plan: r.plan, Step: r.step, Uneven: [2]float64{stats.Median(r.percent[0]), stats.Median(r.percent[1])}}
+		d.Change, d.Before, d.After = e.amount(r.perRun, mean(r.run))
 		d.Verdict = d.Change.Verdict
 		d.Lanes = [2]float64{stats.Median(r.lanes[0]), stats.Median(r.lanes[1])}
-		d.shared = e.amount(r.lanes, mean(r.lanes[0]))
+		d.shared, _, _ = e.amount(r.lanes, mean(r.lanes[0]))
 		d.added = table.PercentOf(stats.Median(r.even[1])-stats.Median(r.even[0]), mean(r.run))
 		out = append(out, d)
 	}

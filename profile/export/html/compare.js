@@ -67,7 +67,7 @@ if (data.uneven && data.uneven.length) {
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.uneven, 6).table);
 }
 if (data.ledger && data.ledger.length) {
-  const s = section('ledger', 'Ledger', "Lane time per run of the median recording, by column. No run: workers before and between their runs (dispatch), and after their last (idle). Change: in per cent of A's whole lane time.");
+  const s = section('ledger', 'Ledger', "Lane time per run by column, the geometric mean of recordings. No run: workers before and between their runs (dispatch), and after their last (idle). Change: in per cent of A's whole lane time.");
   const most = Math.max(...data.ledger.map(d => Math.max(d.before_ns, d.after_ns)));
   s.append(sortable([{head: 'of', left: true, get: d => d.of + (d.no_run ? ', no run' : '')}, {head: 'column', left: true, get: d => d.column},
     {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)}, {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
