@@ -13,8 +13,8 @@ import (
 )
 
 // UnevenDiff is how unevenly lanes share a step, before and after: the steps of a name
-// in all layers of a plan. The wait that follows
-// says where lanes wait; this says which step they wait for.
+// in all layers of a plan. The wait that follows says where lanes wait; this says which
+// step they wait for.
 type UnevenDiff struct {
 	Plan string `json:"plan"`
 	Step string `json:"step"`
@@ -124,6 +124,7 @@ type stepsOfName struct {
 // lanes are not known, as of older files, are left out.
 func unevenSteps(s *profile.PlanStats) []stepsOfName {
 	var out []stepsOfName
+	index := map[string]int{}
 	for i := range s.Steps {
 		st := &s.Stats[i]
 		if st.Even == 0 {
@@ -131,9 +132,10 @@ func unevenSteps(s *profile.PlanStats) []stepsOfName {
 		}
 		name := s.Steps[i].Name
 		name = name[strings.LastIndexByte(name, '/')+1:]
-		k := slices.IndexFunc(out, func(g stepsOfName) bool { return g.name == name })
-		if k < 0 {
+		k, ok := index[name]
+		if !ok {
 			k = len(out)
+			index[name] = k
 			out = append(out, stepsOfName{name: name})
 		}
 		out[k].longest += st.Longest

@@ -39,8 +39,8 @@ const (
 	// pairMACs is the least work of such a share: some ten microseconds.
 	pairMACs = 1 << 20
 	// codeWeights is the least number of weights of such a share that multiplies few rows
-	// with codes, if there are more than fewWorkers: memory delivers them to one of many
-	// workers in that time, and the slowest of many is the later.
+	// with codes, if there are more than fewWorkers: a barrier waits for the slowest, and
+	// the slowest of many is slower than that of a few.
 	codeWeights = 1 << 18
 	fewWorkers  = 4
 )
