@@ -8,21 +8,26 @@ import (
 )
 
 const (
-	// aheadBytes is how much of the weights of its next share a waiting worker
+	// aheadBytes is how much of the weights of its next shares a waiting worker
 	// prefetches: what memory delivers while it waits for a barrier of some
-	// microseconds.
-	aheadBytes = 16 << 10
+	// microseconds. One of more than fewWorkers waits longer, because the slowest of
+	// many is slower than that of a few; it prefetches up to aheadOfMany.
+	aheadBytes  = 16 << 10
+	aheadOfMany = 128 << 10
 	// aheadEach is how much it asks for before it looks at the barrier again.
 	aheadEach = 512
 )
 
 // coming is the weights that a worker reads next: some streams, each behind the one
-// before by a number of bytes.
+// before by a number of bytes. Where they end, as many streams follow.
 type coming struct {
 	mem     []byte
 	apart   int
 	streams int
+	bytes   int // that the worker reads in this order
+	first   int // where the first of the streams at hand begins
 	at      int // of each stream, what has been asked for
+	asked   int // of all
 }
 
 // fetch prefetches the next aheadEach bytes, divided among the streams, and reports
@@ -30,24 +35,32 @@ type coming struct {
 func (c *coming) fetch() bool {
 	each := aheadEach / c.streams
 	for i := range c.streams {
-		from := min(len(c.mem), i*c.apart+c.at)
+		from := min(len(c.mem), c.first+i*c.apart+c.at)
 		vec.Fetch(c.mem[from:min(len(c.mem), from+each)])
 	}
-	c.at += each
-	return c.at*c.streams < aheadBytes
+	if c.at += each; c.streams > 1 && c.at >= c.apart {
+		c.first, c.at = c.first+c.streams*c.apart, 0
+	}
+	c.asked += aheadEach
+	return c.asked < c.bytes
 }
 
 // streaming is a kernel whose shares read weights from memory as streams.
 type streaming interface {
-	// ahead is the weights that share i of n reads first; nothing if they are not
-	// read as streams.
-	ahead(b tensor.Bind, i, n int) coming
+	// ahead is the weights that some shares of n, from share i on, read first; nothing
+	// if they are not read as streams.
+	ahead(b tensor.Bind, i, some, n int) coming
 }
 
 // streamed is a way that reads the weights of columns as streams.
 type streamed interface {
 	// stream is the weights of columns [c0,c1), for a number of rows.
 	stream(rows, c0, c1 int) coming
+}
+
+// codeBytes is the bytes of panels of some columns.
+func codeBytes(w *gemm.Stored, columns int) int {
+	return (columns + codes.Rows - 1) / codes.Rows * codes.PanelBytes(w.DType, w.K)
 }
 
 // firstCodes is the panels of codes of the columns from c on.
@@ -64,15 +77,15 @@ func (p *i16Direct) stream(rows, c0, c1 int) coming {
 		return coming{}
 	}
 	n, apart := gemm.CodeStreams(p.w, rows, c0, c1)
-	return coming{mem: mem, streams: n, apart: apart}
+	return coming{mem: mem, streams: n, apart: apart, bytes: codeBytes(p.w, c1-c0)}
 }
 
-func (p *bf16Direct) stream(_, c0, _ int) coming {
+func (p *bf16Direct) stream(_, c0, c1 int) coming {
 	mem := firstCodes(p.w, c0)
 	if mem == nil {
 		return coming{}
 	}
-	return coming{mem: mem, streams: 1}
+	return coming{mem: mem, streams: 1, bytes: codeBytes(p.w, c1-c0)}
 }
 
 // firstOf is where a way begins to read the weights of columns [c0,c1); nil where it
@@ -86,18 +99,20 @@ func firstOf(p way, rows, c0, c1 int) *byte {
 	return nil
 }
 
-func (l *linear) ahead(b tensor.Bind, i, n int) coming {
+func (l *linear) ahead(b tensor.Bind, i, some, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.at(rows).(streamed)
 	if !ok {
 		return coming{}
 	}
 	_, _, c0, c1 := l.x.cut(l.at(rows).split()).part(rows, l.n, i, n)
-	return way.stream(rows, c0, c1)
+	next := way.stream(rows, c0, c1)
+	next.bytes *= some
+	return next
 }
 
-// ahead is the gate's weights, which come first.
-func (l *linearGLU) ahead(b tensor.Bind, i, n int) coming {
+// ahead is the gate's weights of the first share: others follow.
+func (l *linearGLU) ahead(b tensor.Bind, i, _, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.gate.at(rows).(streamed)
 	if !ok {
@@ -107,14 +122,16 @@ func (l *linearGLU) ahead(b tensor.Bind, i, n int) coming {
 	return way.stream(rows, c0, c1)
 }
 
-func (k *siblings) ahead(b tensor.Bind, i, n int) coming {
+func (k *siblings) ahead(b tensor.Bind, i, some, n int) coming {
 	rows := k.x.rows(b)
 	_, _, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
 	for j := range k.parts {
 		p := &k.parts[j]
 		if lo, hi := p.columns(c0, c1); lo < hi {
 			if way, ok := p.at(rows).(streamed); ok {
-				return way.stream(rows, lo, hi)
+				next := way.stream(rows, lo, hi)
+				next.bytes *= some
+				return next
 			}
 			return coming{}
 		}
@@ -129,8 +146,15 @@ func (f *flight) ahead(lane int, g int32) coming {
 	if step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
 		return coming{}
 	}
-	c := f.cuts[step]
-	return e.streams[step].ahead(f.bind, int(c.shares)*lane/int(c.queues), int(c.shares))
+	shares, queues := int(f.cuts[step].shares), int(f.cuts[step].queues)
+	i := shares * lane / queues
+	next := e.streams[step].ahead(f.bind, i, shares*(lane+1)/queues-i, shares)
+	most := aheadBytes
+	if f.n > fewWorkers {
+		most = aheadOfMany
+	}
+	next.bytes = min(next.bytes, most)
+	return next
 }
 
 // firstLine is where ahead begins; nil where there is nothing.

@@ -62,7 +62,40 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 		}
 	}
 	w.InPanels = false
-	if l.ahead(tensor.Bind{}, 0, shares).streams != 0 {
+	if l.ahead(tensor.Bind{}, 0, 1, shares).streams != 0 {
 		t.Error("rows of the file are no stream")
+	}
+}
+
+// TestManyWorkersPrefetchMore: of more than fewWorkers, a waiting worker prefetches the
+// weights of all its shares in the order in which the kernel reads them, up to
+// aheadOfMany and none of others.
+func TestManyWorkersPrefetchMore(t *testing.T) {
+	const k, workers = 2048, 16
+	for _, n := range []int{1024, 2048, 8192} {
+		w, err := gemm.NewPanels(make([]byte, codes.Bytes(tensor.Q4_0, n, k)), tensor.Q4_0, n, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w, own: pairRows}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
+		e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}}
+		f := &flight{exec: e, cuts: make([]cut, 2), n: workers}
+		shares, queues := cutStep(l, tensor.Bind{}, workers)
+		f.cuts[1] = cut{int32(shares), int32(queues), 0}
+		for lane := range workers {
+			next := f.ahead(lane, 1)
+			own := n / workers / codes.Rows * codes.PanelBytes(tensor.Q4_0, k)
+			if want := min(aheadOfMany, own); next.bytes != want {
+				t.Fatalf("%d columns: worker %d prefetches %d bytes, expected %d", n, lane, next.bytes, want)
+			}
+			for more := true; more; {
+				if more = next.fetch(); next.first > 0 && next.first%(next.streams*next.apart) != 0 || next.at > max(next.apart, next.bytes) {
+					t.Fatalf("%d columns: worker %d is at byte %d of the streams from byte %d on, which are %d bytes apart", n, lane, next.at, next.first, next.apart)
+				}
+			}
+			if got := next.first + next.at*next.streams; got != next.bytes {
+				t.Errorf("%d columns: worker %d prefetched %d bytes of %d", n, lane, got, next.bytes)
+			}
+		}
 	}
 }
