@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -72,6 +73,62 @@ func TestDrawsAreTheSameOnAllWorkers(t *testing.T) {
 	}
 	if asked != 4 {
 		t.Errorf("workers were asked for %d times, expected 4", asked)
+	}
+}
+
+// Workers share the logits of a single stream, and find the token that one finds.
+func TestOneDrawIsTheSameOnAllWorkers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, vocab := range []int{drawsShared - 1, drawsShared, 2*drawsShared - 77} {
+		out := make([]float32, vocab)
+		for i := range out {
+			out[i] = float32(rng.IntN(1000)) // with equals
+		}
+		for _, p := range []sample.Params{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}, {Temperature: 1, TopP: 0.9}} {
+			for _, bad := range []bool{false, true} {
+				logits := slices.Clone(out)
+				if bad {
+					logits[vocab/3], logits[vocab-1] = float32(math.NaN()), float32(math.NaN())
+				}
+				draw := func(workers, active int, side func(context.Context, int, func(int)) error) (id int32, said string) {
+					s := &Stream{}
+					if err := s.sampler.Reset(p); err != nil {
+						t.Fatal(err)
+					}
+					d := newDraws(workers, func(int) []float32 { return logits })
+					d.streams = append(d.streams, s)
+					d.drawAll(active, side)
+					if (s.drawn.err != nil) != bad {
+						t.Errorf("%d logits, NaN among them %t: %v", vocab, bad, s.drawn.err)
+					}
+					return s.drawn.id, fmt.Sprint(s.drawn.err)
+				}
+				want, said := draw(1, 0, nil)
+				shared := 0
+				counted := func(ctx context.Context, n int, f func(int)) error {
+					shared = n
+					return sideBySide(ctx, n, f)
+				}
+				for _, workers := range []int{2, 16} {
+					if id, err := draw(workers, 0, counted); id != want || err != said {
+						t.Errorf("%d logits, %+v, %d workers: token %d, %s, expected %d, %s", vocab, p, workers, id, err, want, said)
+					}
+					if most := min(workers, (vocab+sample.ScanGrain-1)/sample.ScanGrain); vocab >= drawsShared && shared != most {
+						t.Errorf("%d logits: shared by %d of %d workers", vocab, shared, workers)
+					}
+				}
+				if shared = 0; vocab < drawsShared {
+					continue
+				}
+				if id, _ := draw(4, 1, counted); id != want || shared != 0 {
+					t.Errorf("%d logits of a run of one worker: token %d, expected %d, shared by %d", vocab, id, want, shared)
+				}
+				busy := func(ctx context.Context, _ int, _ func(int)) error { return context.Cause(ctx) }
+				if id, _ := draw(4, 0, busy); id != want {
+					t.Errorf("%d logits on a busy team: token %d, expected %d", vocab, id, want)
+				}
+			}
+		}
 	}
 }
 

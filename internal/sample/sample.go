@@ -24,9 +24,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
-
-	"hotpath/internal/kernel/vec"
 )
 
 // ErrLogits reports logits that no token can be picked from.
@@ -103,7 +100,12 @@ func (s *Sampler) Reset(p Params) error {
 // Sample picks a token. It allocates only until w has seen a vocabulary of
 // that size. Among equals the lowest id comes first.
 func (s *Sampler) Sample(logits []float32, w *Scratch) (int32, error) {
-	best, err := argmax(logits)
+	return s.SampleBelow(Scan(logits, 0, len(logits)), logits, w)
+}
+
+// SampleBelow is Sample of logits whose peak is known.
+func (s *Sampler) SampleBelow(peak Peak, logits []float32, w *Scratch) (int32, error) {
+	best, err := peak.first(logits)
 	p := s.params
 	if err != nil || p.Greedy() {
 		return best, err
@@ -127,38 +129,3 @@ func (s *Sampler) Params() Params { return s.params }
 
 // Greedy reports whether the largest logit is always taken.
 func (p Params) Greedy() bool { return p.Temperature == 0 || p.TopK == 1 }
-
-// scanned is how many logits are looked at together: they stay in L1.
-const scanned = 1024
-
-// argmax checks all logits and finds the first of the largest. It is on every
-// token's way, over the whole vocabulary.
-func argmax(logits []float32) (int32, error) {
-	at, top := -1, float32(math.Inf(-1)) // the piece with the largest
-	for i := 0; i < len(logits); i += scanned {
-		end := min(i+scanned, len(logits))
-		part := logits[i:end]
-		vec.Fetch(logits[end:min(end+scanned, len(logits))])
-		if v := vec.Dot(part, part); v != v { // a sum of squares is NaN for a NaN alone
-			for j, v := range part {
-				if v != v {
-					return -1, fmt.Errorf("%w: NaN for token %d", ErrLogits, i+j)
-				}
-			}
-		}
-		if v := vec.Max(part); v > top {
-			at, top = i, v
-		}
-	}
-	if at < 0 {
-		return -1, fmt.Errorf("%w: none of %d is above -Inf", ErrLogits, len(logits))
-	}
-	if top == 0 { // what the kernels take denormals for, so that none may be 0
-		at, top = 0, slices.Max(logits)
-	}
-	best := int32(at + slices.Index(logits[at:], top))
-	if math.IsInf(float64(top), 1) {
-		return -1, fmt.Errorf("%w: +Inf for token %d", ErrLogits, best)
-	}
-	return best, nil
-}

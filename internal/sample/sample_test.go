@@ -184,9 +184,10 @@ func TestSampleAllocatesNothing(t *testing.T) {
 	}
 }
 
-// argmax goes by pieces; a plain loop says what it must find, ties, infinities,
-// denormals and NaN of both signs included, wherever they lie.
-func TestArgmaxAgrees(t *testing.T) {
+// A scan goes by pieces; a plain loop says what it must find, ties, infinities,
+// denormals and NaN of both signs included, wherever they lie. Scans of two ranges
+// find the same together.
+func TestPeakAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	special := []float32{float32(math.NaN()), math.Float32frombits(0xffc00000), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 9, 1e30, -1e30, 1e-40, 2e-40, -1e-40}
 	for range 3000 {
@@ -212,7 +213,12 @@ func TestArgmaxAgrees(t *testing.T) {
 			}
 		}
 		bad = bad || want < 0 || math.IsInf(float64(logits[want]), 1)
-		got, err := argmax(logits)
+		whole := Scan(logits, 0, len(logits))
+		cut := min(len(logits), rng.IntN(3)*scanned)
+		if two := Scan(logits, 0, cut).Then(Scan(logits, cut, len(logits))); two.nan != whole.nan || whole.nan < 0 && two != whole {
+			t.Fatalf("%d logits, cut at %d: %+v, expected %+v", len(logits), cut, two, whole)
+		}
+		got, err := whole.first(logits)
 		if (err != nil) != bad || err == nil && got != want {
 			t.Fatalf("%d logits: token %d, error %v, expected %d or an error: %v", len(logits), got, err, want, bad)
 		}
