@@ -156,7 +156,7 @@ func (m *embedder) openCoarse(ctx context.Context, name string, labels plan.Prof
 	var workers []*worker
 	var runners []*runner
 	for range e.opts.Workers {
-		r, err := e.newSession(ctx, prog, p, out, plan.BindOptions{Serial: true}, labels)
+		r, err := e.newSession(ctx, prog, p, out, plan.BindOptions{Serial: true, Helpers: helpers(e.opts.Workers)}, labels)
 		if err != nil {
 			return nil, errors.Join(err, e.drop(runners...))
 		}
@@ -264,4 +264,40 @@ func (m *embedder) coarseWorker(i int) {
 		})
 		m.settle(w, err)
 	}
+	for m.help() {
+	}
 }
+
+// help lets a worker that finds no text any more join the run that will end last, and
+// reports whether there was one. Texts cannot be cut, and the slowest of many workers is slower
+// than that of a few.
+func (m *embedder) help() bool {
+	var last *worker
+	most := 0.0
+	for _, w := range m.others {
+		if left := w.slot.Left(); left > most {
+			last, most = w, left
+		}
+	}
+	if last == nil {
+		return false
+	}
+	m.unlocked(func() { last.slot.Join() }) // or it ended meanwhile
+	return true
+}
+
+// helpers is how many workers may join a coarse run of another.
+func helpers(workers int) int {
+	if workers <= fewWorkers {
+		return 0
+	}
+	return mostHelpers
+}
+
+const (
+	// fewWorkers mostly end together.
+	fewWorkers = 4
+	// mostHelpers is how many workers may join one run: more would find too little in a
+	// step of one text.
+	mostHelpers = 3
+)

@@ -128,6 +128,8 @@ type Memory struct {
 type BindOptions struct {
 	// Serial binds for one worker, the caller: the unit of coarse mode.
 	Serial bool
+	// Helpers is how many other workers may join a run of a serial session (Slot.Join).
+	Helpers int
 	// Workers limits the workers of a fine run; 0 means all.
 	Workers int
 	// Fixed makes all workers take part in every run, for measurements. Otherwise
@@ -157,6 +159,16 @@ type Exec interface {
 type Limited interface {
 	// Active is the number of workers that took part in the last run.
 	Active() int
+}
+
+// Joinable is an Exec of a serial session whose run other workers may join.
+type Joinable interface {
+	// Join computes shares of the run that is under way, until it ends. It returns
+	// at once if there is none that the caller can join.
+	Join()
+	// Left is the part of the run that each of its workers has before it, 0 to 1; 0 if
+	// the caller could not join it.
+	Left() float64
 }
 
 // Prober is an Exec that can sample the machine's ceilings with its workers. No

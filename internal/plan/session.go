@@ -121,6 +121,9 @@ func (s *Session) open(ctx context.Context, o BindOptions) error {
 				return fmt.Errorf("plan: bind %s: %w", s.prog.Name, err)
 			}
 			sl.execs = append(sl.execs, e)
+			if j, ok := e.(Joinable); ok && o.Helpers > 0 {
+				sl.joins = append(sl.joins, j)
+			}
 		}
 	}
 	return nil

@@ -17,9 +17,10 @@ import (
 // and waited for in that order.
 type Slot struct {
 	sess    *Session
-	execs   []Exec // one per bucket
-	running int    // bucket in flight, -1 when idle
-	last    int    // bucket of the last run
+	execs   []Exec     // one per bucket
+	running int        // bucket in flight, -1 when idle
+	joins   []Joinable // one per bucket, or none
+	last    int        // bucket of the last run
 
 	// Of recorded runs, beside the above: a run evicts everything from the caches, and
 	// its borders wait for each line that they look at.

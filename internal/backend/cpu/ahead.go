@@ -139,11 +139,12 @@ func (k *siblings) ahead(b tensor.Bind, i, some, n int) coming {
 	return coming{}
 }
 
-// ahead is what the first share of a worker in group g reads first.
+// ahead is what the first share of a worker in group g reads first. How an open run is cut
+// is not known before.
 func (f *flight) ahead(lane int, g int32) coming {
 	e := f.exec
 	step := e.groups[g]
-	if step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
+	if f.open || step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
 		return coming{}
 	}
 	shares, queues := int(f.cuts[step].shares), int(f.cuts[step].queues)

@@ -168,9 +168,9 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 		n = min(n, o.Workers)
 	}
 	if o.Serial {
-		n = 1
+		n = 1 + o.Helpers
 	}
-	e := &exec{be: b, plan: p, mem: m, workers: newWorkers(n)}
+	e := &exec{be: b, plan: p, mem: m, workers: newWorkers(n), serial: o.Serial}
 	bd := &binder{be: b, plan: p, mem: m, workers: n, rooms: map[string]room{}}
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -200,7 +200,7 @@ func (b *Backend) Bind(p *plan.Plan, m *plan.Memory, o plan.BindOptions) (plan.E
 	switch {
 	case b.opts.Test:
 		e.dead = plan.Deaths(p)
-	case n > 1 && !o.Fixed:
+	case n > 1 && !o.Fixed && !o.Serial:
 		e.limits = limit.NewClasses(n)
 	}
 	e.ready()

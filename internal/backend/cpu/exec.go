@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"hotpath/internal/aligned"
@@ -71,6 +72,8 @@ type exec struct {
 	program  string
 
 	workers []worker
+	serial  bool // workers but the first are helpers, who join runs (join.go)
+	joining
 	rooms   []room         // scratch that workers have beside their own
 	groups  []int          // the first step of each group, and the number of steps
 	dead    [][]plan.Place // test mode: poisoned when they die
@@ -89,7 +92,7 @@ type exec struct {
 // ready prepares for runs, after the kernels are bound.
 func (e *exec) ready() {
 	n := len(e.workers)
-	e.queues, e.beds = make([]queue, n), make([]bed, n)
+	e.queues, e.beds, e.seats = make([]queue, n), make([]bed, n), make([]atomic.Bool, n)
 	for i := range e.beds {
 		e.beds[i].wake = make(chan struct{}, 1)
 	}
@@ -114,7 +117,7 @@ const flightsReady = 4
 
 func (e *exec) Describe(p *profile.Plan) {
 	p.Lanes = p.Lanes[:0]
-	for i := range e.workers {
+	for i := range e.lanes() {
 		p.Lanes = append(p.Lanes, fmt.Sprintf("worker %d", i))
 	}
 	for i := range p.Steps {
@@ -133,7 +136,10 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.kernels = e.dressed(d)
 	}
 	f := e.flight()
-	most := f.prepare(ctx, b, run)
+	if e.serial {
+		return e.alone(ctx, f, b, run)
+	}
+	most := f.prepare(ctx, b, run, len(e.workers))
 	var lim *limit.Limiter
 	if f.n = most; most > 1 && e.limits != nil {
 		lim = e.limits.Of(b.T)
@@ -145,7 +151,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		}
 		e.be.team.calm.Store(lim.Calm())
 	}
-	e.active = f.n
+	e.active, f.side = f.n, f.n
 	if run != nil {
 		for i := range run.Lanes {
 			run.Lanes[i].Absent = i > 0 // until it has a share
@@ -161,6 +167,14 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		lim.Took(float64(max(1, b.T)), float64(profile.Now()-f.job.began)/1e9, limit.Host)
 	}
 	return err
+}
+
+// lanes is how many workers each run has.
+func (e *exec) lanes() int {
+	if e.serial {
+		return 1
+	}
+	return len(e.workers)
 }
 
 // Active is how many workers the last run had.

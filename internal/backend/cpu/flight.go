@@ -30,6 +30,8 @@ type flight struct {
 	first   uint64 // the number of the first step, among those of all runs
 	runs    uint64 // of the exec so far
 	n       int    // workers in it
+	side    int    // workers that compute at the same time, those of other runs included
+	open    bool   // helpers may join
 	stop    atomic.Bool
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
@@ -77,9 +79,9 @@ func newFlight(e *exec) *flight {
 	return f
 }
 
-// prepare makes the flight one of a new run, and returns how many workers have
-// work in it: waking others takes longer than steps that are not worth sharing.
-func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (most int) {
+// prepare makes the flight one of a new run, cut for a number of workers, and returns how
+// many of these have work in it: waking others takes longer than steps that are not worth sharing.
+func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, workers int) (most int) {
 	e := f.exec
 	e.runs++
 	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
@@ -91,7 +93,7 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run) (
 	f.claimed.Store(0)
 	f.done.Store(0)
 	f.released.Store(0)
-	return f.cutFor(len(e.workers))
+	return f.cutFor(workers)
 }
 
 // cutFor cuts the steps for a number of workers, and returns how many have work.
@@ -114,6 +116,11 @@ func (f *flight) fly(ctx context.Context) error {
 	} else if err := f.exec.be.team.runJob(ctx, f.n, &f.job); err != nil {
 		return err
 	}
+	return f.ended(ctx)
+}
+
+// ended is why the run stopped early, if it did.
+func (f *flight) ended(ctx context.Context) error {
 	if !f.stop.Load() {
 		return nil
 	}
@@ -208,6 +215,9 @@ func (f *flight) finish(g int32, ran int) {
 	if e.dead != nil {
 		ref.Poison(e.mem, e.dead[g]) // every step is a group
 	}
+	if f.open && int(g+2) < len(e.groups) {
+		f.recut(g + 1)
+	}
 	f.released.Store(g + 1)
 	if f.sleepers.Load() != 0 {
 		e.rouse()
@@ -222,7 +232,7 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 		return true
 	}
 	st.waits()
-	w := f.exec.be.team.newWaiter(f.n)
+	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
 	next := f.ahead(lane, g)
 	more := next.streams > 0

@@ -171,7 +171,7 @@ func TestOwnSharesFirst(t *testing.T) {
 			var got []int
 			e.kernels[0] = calledKernel{16, func(_, share int) { got = append(got, share) }}
 			f := e.flights[0]
-			f.prepare(context.Background(), tensor.Bind{}, nil)
+			f.prepare(context.Background(), tensor.Bind{}, nil, len(e.workers))
 			f.n = active
 			if n, ok := f.take(&e.workers[lane], 0, 0, &stamps{}); n != 16 || !ok || !slices.Equal(got[:len(want[lane])], want[lane]) {
 				t.Errorf("worker %d of %d ran %v, expected %v first", lane, active, got, want[lane])

@@ -89,7 +89,7 @@ func (e *exec) sample(rec *profile.Recorder, p *prober, kind int) {
 	p.bursts.Prepare()
 	began += without(&clock) // what other programs took is not the sample's
 	ready := profile.Now()
-	n := len(e.workers)
+	n := e.lanes()
 	p.kind, p.lanes = kind, int32(n)
 	clear(p.rates)
 	for lane := range n {

@@ -208,13 +208,19 @@ func (m *member) loop(t *team) {
 		}
 		workers = j.workers
 		j.work(m.index)
-		last := j.inside.Add(-1) == 0
-		if t.counted != nil {
-			t.counted()
-		}
-		if last && j.waiting.CompareAndSwap(true, false) {
-			j.left <- struct{}{}
-		}
+		j.leave(t.counted)
+	}
+}
+
+// leave counts one out who was inside. The last one wakes who waits for that. counted is a
+// test's hook between the two, or nil.
+func (j *job) leave(counted func()) {
+	last := j.inside.Add(-1) == 0
+	if counted != nil {
+		counted()
+	}
+	if last && j.waiting.CompareAndSwap(true, false) {
+		j.left <- struct{}{}
 	}
 }
 
