@@ -47,9 +47,9 @@ func (c *coming) fetch() bool {
 
 // streaming is a kernel whose shares read weights from memory as streams.
 type streaming interface {
-	// ahead is the weights that some shares of n, from share i on, read first; nothing
-	// if they are not read as streams.
-	ahead(b tensor.Bind, i, some, n int) coming
+	// ahead is the weights that shares [i,end) of n read first, of which [i,j) are
+	// computed together; nothing if they are not read as streams.
+	ahead(b tensor.Bind, i, j, end, n int) coming
 }
 
 // streamed is a way that reads the weights of columns as streams.
@@ -99,38 +99,38 @@ func firstOf(p way, rows, c0, c1 int) *byte {
 	return nil
 }
 
-func (l *linear) ahead(b tensor.Bind, i, some, n int) coming {
+func (l *linear) ahead(b tensor.Bind, i, j, end, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.at(rows).(streamed)
 	if !ok {
 		return coming{}
 	}
-	_, _, c0, c1 := l.x.cut(l.at(rows).split()).part(rows, l.n, i, n)
+	_, _, c0, c1 := l.x.cut(l.at(rows).split()).span(rows, l.n, i, j, n)
 	next := way.stream(rows, c0, c1)
-	next.bytes *= some
+	next.bytes = next.bytes * (end - i) / (j - i)
 	return next
 }
 
-// ahead is the gate's weights of the first share: others follow.
-func (l *linearGLU) ahead(b tensor.Bind, i, _, n int) coming {
+// ahead is the gate's weights of what is computed first: others follow.
+func (l *linearGLU) ahead(b tensor.Bind, i, j, _, n int) coming {
 	rows := l.x.rows(b)
 	way, ok := l.gate.at(rows).(streamed)
 	if !ok {
 		return coming{}
 	}
-	_, _, c0, c1 := l.split(rows).part(rows, l.gate.n, i, n)
+	_, _, c0, c1 := l.split(rows).span(rows, l.gate.n, i, j, n)
 	return way.stream(rows, c0, c1)
 }
 
-func (k *siblings) ahead(b tensor.Bind, i, some, n int) coming {
+func (k *siblings) ahead(b tensor.Bind, i, j, end, n int) coming {
 	rows := k.x.rows(b)
-	_, _, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
-	for j := range k.parts {
-		p := &k.parts[j]
+	_, _, c0, c1 := k.split(rows).span(rows, k.columns(), i, j, n)
+	for at := range k.parts {
+		p := &k.parts[at]
 		if lo, hi := p.columns(c0, c1); lo < hi {
 			if way, ok := p.at(rows).(streamed); ok {
 				next := way.stream(rows, lo, hi)
-				next.bytes *= some
+				next.bytes = next.bytes * (end - i) / (j - i)
 				return next
 			}
 			return coming{}
@@ -147,9 +147,14 @@ func (f *flight) ahead(lane int, g int32) coming {
 	if f.open || step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
 		return coming{}
 	}
-	shares, queues := int(f.cuts[step].shares), int(f.cuts[step].queues)
-	i := shares * lane / queues
-	next := e.streams[step].ahead(f.bind, i, shares*(lane+1)/queues-i, shares)
+	c := f.cuts[step]
+	shares, queues := int(c.shares), int(c.queues)
+	i, end := shares*lane/queues, shares*(lane+1)/queues
+	j := i + 1
+	if c.most > 1 {
+		j = i + guide(end-i, int(c.most))
+	}
+	next := e.streams[step].ahead(f.bind, i, j, end, shares)
 	most := aheadBytes
 	if f.n > fewWorkers {
 		most = aheadOfMany

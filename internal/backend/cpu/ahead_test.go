@@ -25,7 +25,7 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	f := &flight{exec: e, cuts: make([]cut, 2)}
 	shares, queues := cutStep(l, tensor.Bind{}, len(e.workers))
 	for i := range f.cuts {
-		f.cuts[i] = cut{int32(shares), int32(queues), 0}
+		f.cuts[i] = cut{int32(shares), int32(queues), 1, 0}
 	}
 	if queues != workers {
 		t.Fatalf("%d queues", queues)
@@ -62,7 +62,7 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 		}
 	}
 	w.InPanels = false
-	if l.ahead(tensor.Bind{}, 0, 1, shares).streams != 0 {
+	if l.ahead(tensor.Bind{}, 0, 1, 1, shares).streams != 0 {
 		t.Error("rows of the file are no stream")
 	}
 }
@@ -78,10 +78,9 @@ func TestManyWorkersPrefetchMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w, own: pairRows}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
-		e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}}
-		f := &flight{exec: e, cuts: make([]cut, 2), n: workers}
-		shares, queues := cutStep(l, tensor.Bind{}, workers)
-		f.cuts[1] = cut{int32(shares), int32(queues), 0}
+		e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}, guides: []guided{nil, l}}
+		f := &flight{exec: e, cuts: make([]cut, 2), kernels: e.bound, n: workers}
+		f.cuts[1] = f.cutStep(1, workers, 0)
 		for lane := range workers {
 			next := f.ahead(lane, 1)
 			own := n / workers / codes.Rows * codes.PanelBytes(tensor.Q4_0, k)

@@ -80,6 +80,7 @@ type exec struct {
 	queues  []queue        // [worker]
 	beds    []bed          // [worker]
 	streams []streaming    // [step], nil where weights are not read as a stream
+	guides  []guided       // [step], nil where shares are claimed one by one
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -102,9 +103,10 @@ func (e *exec) ready() {
 		}
 	}
 	e.groups = append(e.groups, len(e.plan.Steps))
-	e.streams = make([]streaming, len(e.bound))
+	e.streams, e.guides = make([]streaming, len(e.bound)), make([]guided, len(e.bound))
 	for i, k := range e.bound {
 		e.streams[i], _ = k.(streaming)
+		e.guides[i], _ = k.(guided)
 	}
 	for range min(n, flightsReady) {
 		e.flights = append(e.flights, newFlight(e))

@@ -48,6 +48,7 @@ type flight struct {
 // cut is how a step is shared out.
 type cut struct {
 	shares, queues int32
+	most           int32 // shares that a worker claims at once
 	upTo           int64 // shares of the run, with those of this step
 }
 
@@ -99,11 +100,10 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, w
 // cutFor cuts the steps for a number of workers, and returns how many have work.
 func (f *flight) cutFor(workers int) (most int) {
 	sum, most := int64(0), 1
-	for i, k := range f.kernels {
-		shares, n := cutStep(k, f.bind, workers)
-		sum += int64(shares)
-		f.cuts[i] = cut{int32(shares), int32(n), sum}
-		most = max(most, n)
+	for i := range f.kernels {
+		c := f.cutStep(i, workers, sum)
+		f.cuts[i], sum = c, c.upTo
+		most = max(most, int(c.queues))
 	}
 	return most
 }
@@ -142,7 +142,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 		now, kept = st.clock.Look() // before all else, see stamps
 	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
-	shares, queues, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
+	shares, queues, most, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), int(f.cuts[i].most), f.cuts[i].upTo
 all:
 	for off := range f.n {
 		for v := (w.lane + off) % f.n; v < queues; v += f.n {
@@ -151,8 +151,8 @@ all:
 			}
 			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
 			for {
-				s := f.claim(v, number, lo, hi)
-				if s < 0 {
+				s, some := f.claim(v, number, lo, hi, most)
+				if some == 0 {
 					break
 				}
 				if f.halted(committed) {
@@ -164,11 +164,15 @@ all:
 					}
 					st.begin(i, now, kept)
 				}
-				if w.next = nil; v == w.lane && s == hi-1 && i+1 == f.exec.groups[g+1] {
+				if w.next = nil; v == w.lane && s+some == hi && i+1 == f.exec.groups[g+1] {
 					w.next = f.firstLine(w.lane, g+1)
 				}
-				k.runShare(w, f.bind, s, shares)
-				ran++
+				if some == 1 {
+					k.runShare(w, f.bind, s, shares)
+				} else {
+					runClaim(k, w, f.bind, s, s+some, shares)
+				}
+				ran += some
 			}
 		}
 	}
@@ -179,29 +183,32 @@ all:
 	return ran, true
 }
 
-// claim claims the next of shares [lo,hi) of a step from queue v; -1 if none is
-// left.
-func (f *flight) claim(v int, number uint64, lo, hi int) int {
+// claim claims the next of shares [lo,hi) of a step from queue v: some shares from s on, at
+// most most; none if none is left.
+func (f *flight) claim(v int, number uint64, lo, hi, most int) (s, some int) {
 	q := &f.exec.queues[v].word
 	for {
 		word := q.Load()
 		count := 0
 		switch at := word >> countBits; {
 		case at > number:
-			return -1
+			return 0, 0
 		case at == number:
 			count = int(word & (1<<countBits - 1))
 		}
-		if lo+count >= hi {
-			return -1
+		if s = lo + count; s >= hi {
+			return 0, 0
 		}
-		if !q.CompareAndSwap(word, number<<countBits|uint64(count+1)) {
+		if some = 1; most > 1 {
+			some = guide(hi-s, most)
+		}
+		if !q.CompareAndSwap(word, number<<countBits|uint64(count+some)) {
 			continue
 		}
-		if lo+count+1 == hi {
+		if s+some == hi {
 			f.claimed.Add(int64(hi - lo))
 		}
-		return lo + count
+		return s, some
 	}
 }
 

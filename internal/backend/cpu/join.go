@@ -47,9 +47,8 @@ func (f *flight) recut(g int32) {
 	workers := e.present()
 	upTo := f.cuts[e.groups[g]-1].upTo
 	for i := e.groups[g]; i < e.groups[g+1]; i++ {
-		shares, n := cutStep(f.kernels[i], f.bind, workers)
-		upTo += int64(shares)
-		f.cuts[i] = cut{int32(shares), int32(n), upTo}
+		f.cuts[i] = f.cutStep(i, workers, upTo)
+		upTo = f.cuts[i].upTo
 	}
 }
 

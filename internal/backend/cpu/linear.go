@@ -65,12 +65,18 @@ func (l *linear) width(b tensor.Bind, n int) int {
 	return l.x.cut(l.at(rows).split()).width(rows, l.n, l.k, 1, n)
 }
 
-func (l *linear) runShare(w *worker, b tensor.Bind, i, n int) {
+func (l *linear) grains(b tensor.Bind) (shares, most int) {
+	return l.x.cut(l.at(l.x.rows(b)).split()).grains(l.n, l.k, 1)
+}
+
+func (l *linear) runShare(w *worker, b tensor.Bind, i, n int) { l.runShares(w, b, i, i+1, n) }
+
+func (l *linear) runShares(w *worker, b tensor.Bind, i, j, n int) {
 	rows := l.x.rows(b)
 	at := l.index(rows)
 	way := l.ways[at].way
 	cut, x := l.x.cut(way.split()), l.x.of(w, b, i)
-	m0, m1, c0, c1 := cut.part(rows, l.n, i, n)
+	m0, m1, c0, c1 := cut.span(rows, l.n, i, j, n)
 	if l.out != nil {
 		way.(*bf16Way).round(w, l.out[m0*l.n:], task{x: x.from(m0), bias: l.bias, rows: m1 - m0}, l.round, gate{}, c0, c1)
 		return
@@ -138,10 +144,16 @@ func (l *linearGLU) width(b tensor.Bind, n int) int {
 	return l.split(rows).width(rows, l.gate.n, l.gate.k, 2, n)
 }
 
-func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) {
+func (l *linearGLU) grains(b tensor.Bind) (shares, most int) {
+	return l.split(l.x.rows(b)).grains(l.gate.n, l.gate.k, 2)
+}
+
+func (l *linearGLU) runShare(w *worker, b tensor.Bind, i, n int) { l.runShares(w, b, i, i+1, n) }
+
+func (l *linearGLU) runShares(w *worker, b tensor.Bind, i, j, n int) {
 	all := l.x.rows(b)
 	g, u, cut, in := l.gate.at(all), l.up.at(all), l.split(all), l.x.of(w, b, i)
-	m0, m1, c0, c1 := cut.part(all, l.gate.n, i, n)
+	m0, m1, c0, c1 := cut.span(all, l.gate.n, i, j, n)
 	if l.out != nil {
 		g.(*bf16Way).round(w, l.out[m0*l.gate.n:], task{x: in.from(m0), bias: l.gBias, rows: m1 - m0}, l.round, gate{u.(*bf16Way), l.uBias}, c0, c1)
 		return

@@ -118,9 +118,15 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 	return k.split(rows).width(rows, k.columns(), k.parts[0].k, 1, n)
 }
 
-func (k *siblings) runShare(w *worker, b tensor.Bind, i, n int) {
+func (k *siblings) grains(b tensor.Bind) (shares, most int) {
+	return k.split(k.x.rows(b)).grains(k.columns(), k.parts[0].k, 1)
+}
+
+func (k *siblings) runShare(w *worker, b tensor.Bind, i, n int) { k.runShares(w, b, i, i+1, n) }
+
+func (k *siblings) runShares(w *worker, b tensor.Bind, i, j, n int) {
 	rows := k.x.rows(b)
-	m0, m1, c0, c1 := k.split(rows).part(rows, k.columns(), i, n)
+	m0, m1, c0, c1 := k.split(rows).span(rows, k.columns(), i, j, n)
 	in := k.x.of(w, b, i)
 	x := in.from(m0)
 	for j := range k.parts {
