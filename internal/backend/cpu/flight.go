@@ -241,8 +241,8 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	st.waits()
 	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
-	next := f.ahead(lane, g)
-	more := next.streams > 0
+	next := f.aheadOf(lane, g)
+	more := next.streams+next.rows > 0
 	for f.released.Load() < g {
 		if f.stop.Load() {
 			return false
