@@ -132,7 +132,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 	var now int64
 	var kept bool
 	if recorded {
-		now, kept = st.clock.Look() // before all else, see stamps
+		now, kept = st.look() // before all else, see stamps
 	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, queues, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].upTo
@@ -165,9 +165,12 @@ all:
 			}
 		}
 	}
-	if recorded && ran > 0 {
+	switch {
+	case recorded && ran > 0:
 		profile.Own(&f.done) // for finish
 		st.end(i)
+	case recorded:
+		st.detour()
 	}
 	return ran, true
 }
@@ -200,17 +203,19 @@ func (f *flight) claim(v int, number uint64, lo, hi int) int {
 
 // finish counts the shares of group g that a worker ran. The worker that runs the
 // last share releases all into the next group.
-func (f *flight) finish(g int32, ran int) {
+func (f *flight) finish(g int32, ran int, st *stamps) {
 	e := f.exec
 	if ran == 0 || f.done.Add(int64(ran)) < f.cuts[e.groups[g+1]-1].upTo {
 		return
 	}
 	if e.dead != nil {
 		ref.Poison(e.mem, e.dead[g]) // every step is a group
+		st.detour()
 	}
 	f.released.Store(g + 1)
 	if f.sleepers.Load() != 0 {
 		e.rouse()
+		st.detour()
 	}
 }
 
@@ -226,7 +231,7 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	w.lane = st
 	next := f.ahead(lane, g)
 	more := next.streams > 0
-	for f.released.Load() < g {
+	for st.waits(); f.released.Load() < g; st.waits() {
 		if f.stop.Load() {
 			return false
 		}
