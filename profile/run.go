@@ -105,9 +105,10 @@ type LaneSlots struct {
 
 // StepStamps are those of one lane in one step; all 0: it had no part in the step.
 // Begin and End enclose the step's own work: its shares and their claims, the first of
-// them only if it is one of the lane's own shares. Begin minus Arrive is the time that the
-// lane waited for others since the previous step. All other time between two steps is
-// the residual.
+// them only if it is one of the lane's own shares. A lane that goes straight on begins a
+// step with the End of the one before, so that releasing the barrier between them is part
+// of the later one. Begin minus Arrive is the time that the lane waited for others since
+// the previous step. All other time between two steps is the residual.
 type StepStamps struct{ Arrive, Begin, End int64 }
 
 // Enter records that the lane takes part in the run since it woke, and the clock

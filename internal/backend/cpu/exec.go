@@ -34,12 +34,12 @@ const sharesEach = 4
 
 // worker is the private state of one worker while it walks the steps.
 type worker struct {
+	stamps  stamps // of recorded runs
 	lane    int
 	scratch *scratch
 	// epoch changes with each run and each barrier. Data derived from an operand
 	// is valid while the epoch is the same.
-	epoch  uint64
-	stamps stamps // of recorded runs
+	epoch uint64
 	// next is what the worker reads after the product at hand, if that is known; it
 	// may be nil.
 	next *byte
@@ -255,9 +255,10 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 			ran += n
 			if e.between != nil {
 				e.between(lane, i)
+				st.detour()
 			}
 		}
-		f.finish(g, ran)
+		f.finish(g, ran, st)
 		if g+1 == last && lane > 0 {
 			return false // only the caller waits for the end
 		}
@@ -272,33 +273,48 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 // stamps are the stamps of one lane in a recorded run. A lane stamps only while
 // it has a share: a late lane must not stamp, because the run may be over.
 //
-// Reading the clock takes 14 ns, and a barrier waits for the last lane. Therefore
-// a step has two readings, and a third only if the lane waits for others. The
-// only reading between the release of a barrier and the work after it is that of
-// begin. A step evicts everything from the first cache, so a stamp looks at two cache
-// lines of the worker, and at no memory that these do not point to.
+// Reading the clock takes 14 ns, and a barrier waits for the last lane. Therefore a lane
+// reads it at the end of a step, and while it waits for others, which costs nothing. The
+// next step begins with that reading: a lane that does not wait goes on within some tens
+// of nanoseconds, and one that waits reads the clock each time before it looks at the
+// barrier. Only a lane that did something else meanwhile reads it again (detour).
 //
-// The processor reads the clock when it has all that it loaded before, and loads nothing
-// more until then. So a lane reads the clock for begin before it claims its first share.
-// For end it first prefetches what other lanes write and it needs next.
+// A step evicts everything from the first cache, so a stamp looks at two cache lines of
+// the worker, and at no memory that these do not point to. The processor reads the clock
+// when it has all that it loaded before, and loads nothing more until then. So a lane
+// first prefetches what other lanes write and it needs next.
 type stamps struct {
 	slots *profile.LaneSlots   // nil: nothing is recorded
 	steps []profile.StepStamps // of slots
-	part  bool                 // the lane has a part in the run
-	clock profile.LaneClock    // lives across runs
+	now   int64                // the last reading of the clock, if the next step begins with it; else 0
 	since int64                // when the lane began to wait for others; 0: it does not wait
+	kept  bool                 // at now: as LaneClock.Look says
+	part  bool                 // the lane has a part in the run
+	_     [14]byte
+	clock profile.LaneClock // lives across runs
 	woke  int64
 	ends  profile.RunEnd // of the caller's lane
 }
 
 func (s *stamps) enter(slots *profile.LaneSlots) {
 	s.woke = s.clock.Enter() // first: the clock waits for memory, and slots is cold
-	s.slots, s.steps, s.part, s.since = slots, slots.Steps, false, 0
+	s.slots, s.steps, s.part, s.since, s.now = slots, slots.Steps, false, 0, 0
 	profile.ExpectFirst(s.steps)
 }
 
-// begin is called before the first share of a step, with what the clock said just before
-// it was claimed. Only the step's own work and its claims are between this stamp and that
+// look is what the clock says now, or said last if the lane has gone straight on since.
+func (s *stamps) look() (now int64, kept bool) {
+	if s.now != 0 {
+		return s.now, s.kept
+	}
+	return s.clock.Look()
+}
+
+// detour says that the lane did something else than its steps.
+func (s *stamps) detour() { s.now = 0 }
+
+// begin is called before the first share of a step, with what look said before it was
+// claimed. Only the step's own work and its claims are between this stamp and that
 // of end. A wait ends here, even if the lane had no share of the steps that were released
 // meanwhile.
 func (s *stamps) begin(step int, now int64, kept bool) {
@@ -328,11 +344,15 @@ func (s *stamps) join() {
 	}
 }
 
-// waits begins a wait for other workers, yields comes before the worker gives its
-// thread to others, and released before it works again.
+// waits begins a wait for other workers, and comes before each look whether it is over.
+// yields comes before the worker gives its thread to others, and released before it works
+// again.
 func (s *stamps) waits() {
-	if s.slots != nil && s.since == 0 {
-		s.since = profile.Now()
+	if s.slots == nil {
+		return
+	}
+	if s.now, s.kept = s.clock.Look(); s.since == 0 {
+		s.since = s.now
 	}
 }
 
@@ -344,7 +364,7 @@ func (s *stamps) yields() {
 
 func (s *stamps) released() {
 	if s.slots != nil && !s.clock.Running() {
-		s.clock.In()
+		s.now, s.kept = s.clock.In(), true
 	}
 }
 
@@ -352,9 +372,11 @@ func (s *stamps) released() {
 func (s *stamps) end(step int) {
 	now, kept := s.clock.Look()
 	s.steps[step].End, s.slots.Done = now, now
+	s.now, s.kept = now, true
 	if !kept {
 		off, _ := s.clock.Lost()
 		s.slots.Mark(step, off)
+		s.detour()
 	}
 }
 
@@ -371,7 +393,7 @@ func (s *stamps) done() {
 		return
 	}
 	s.join()
-	now := profile.Now()
+	now, _ := s.look()
 	if s.slots.Done = now; s.since != 0 {
 		s.slots.Wait = now - s.since
 	}

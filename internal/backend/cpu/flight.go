@@ -86,8 +86,8 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, w
 	e := f.exec
 	e.runs++
 	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
-	if f.lanes = nil; run != nil {
-		f.lanes = run.Lanes
+	if f.lanes, f.job.idle = nil, (profile.Idle{}); run != nil {
+		f.lanes, f.job.idle = run.Lanes, run.Idle()
 	}
 	f.first = e.runs * uint64(len(e.kernels))
 	f.stop.Store(false)
@@ -139,7 +139,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 	var now int64
 	var kept bool
 	if recorded {
-		now, kept = st.clock.Look() // before all else, see stamps
+		now, kept = st.look() // before all else, see stamps
 	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
 	shares, queues, most, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), int(f.cuts[i].most), f.cuts[i].upTo
@@ -176,9 +176,12 @@ all:
 			}
 		}
 	}
-	if recorded && ran > 0 {
+	switch {
+	case recorded && ran > 0:
 		profile.Own(&f.done) // for finish
 		st.end(i)
+	case recorded:
+		st.detour()
 	}
 	return ran, true
 }
@@ -214,13 +217,14 @@ func (f *flight) claim(v int, number uint64, lo, hi, most int) (s, some int) {
 
 // finish counts the shares of group g that a worker ran. The worker that runs the
 // last share releases all into the next group.
-func (f *flight) finish(g int32, ran int) {
+func (f *flight) finish(g int32, ran int, st *stamps) {
 	e := f.exec
 	if ran == 0 || f.done.Add(int64(ran)) < f.cuts[e.groups[g+1]-1].upTo {
 		return
 	}
 	if e.dead != nil {
 		ref.Poison(e.mem, e.dead[g]) // every step is a group
+		st.detour()
 	}
 	if f.open && int(g+2) < len(e.groups) {
 		f.recut(g + 1)
@@ -228,6 +232,7 @@ func (f *flight) finish(g int32, ran int) {
 	f.released.Store(g + 1)
 	if f.sleepers.Load() != 0 {
 		e.rouse()
+		st.detour()
 	}
 }
 
@@ -243,7 +248,7 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	w.lane = st
 	next := f.aheadOf(lane, g)
 	more := next.streams+next.rows > 0
-	for f.released.Load() < g {
+	for st.waits(); f.released.Load() < g; st.waits() {
 		if f.stop.Load() {
 			return false
 		}

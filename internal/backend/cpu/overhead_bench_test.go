@@ -100,9 +100,11 @@ func trainCase(b *testing.B, m *model.Model) (*plan.Session, func(int) tensor.Bi
 // BenchmarkProfilingOverhead reports what recording costs, twice.
 //
 // The caller's latency: pairs of a recorded and an unrecorded run in turn, the
-// first of a pair changing each time. %overhead is by how much the recorded one
-// is slower, the median of the pairs, with the interval that holds the true
-// median with 95 per cent (by the ranks of the pairs). A median does not see what
+// first of a pair changing each time. Each comes after a run of its own kind and is
+// timed from the end of that one, so that what a run leaves behind counts as its own
+// kind's. %overhead is by how much the recorded one is slower, the median of the pairs,
+// with the interval that holds the true median with 95 per cent (by the ranks of the
+// pairs). A median does not see what
 // every 128th run does, so runs are folded between the pairs, before the recorder
 // would do it inside of one; the time of that, divided among its runs, is added to
 // all three.
@@ -146,13 +148,18 @@ type overhead struct {
 	cpu           [2][]float64
 }
 
-func (o *overhead) run(recorded bool, bind tensor.Bind) (seconds float64) {
+func (o *overhead) run(recorded bool, bind tensor.Bind) (end time.Time) {
 	o.session.Pause(!recorded)
-	start := time.Now()
 	if err := o.session.Run(context.Background(), bind); err != nil {
 		o.b.Fatal(err)
 	}
-	return time.Since(start).Seconds()
+	return time.Now()
+}
+
+// second is the time from the end of one run to the end of the next of its kind.
+func (o *overhead) second(recorded bool, bind tensor.Bind) (seconds float64) {
+	first := o.run(recorded, bind)
+	return o.run(recorded, bind).Sub(first).Seconds()
 }
 
 // fold folds what was released, outside of the pairs.
@@ -199,13 +206,13 @@ func (o *overhead) measure() {
 		bind := o.next(i)
 		var with, without float64
 		if i%2 == 0 {
-			with, without = o.run(true, bind), o.run(false, bind)
+			with, without = o.second(true, bind), o.second(false, bind)
 		} else {
-			without, with = o.run(false, bind), o.run(true, bind)
+			without, with = o.second(false, bind), o.second(true, bind)
 		}
 		o.ratios, o.alone = append(o.ratios, 100*(with/without-1)), append(o.alone, without)
-		pending++
-		if pending == o.together-1 || time.Since(first)+2*time.Since(began) > o.since { // the next may be folded inside of a run
+		pending += 2
+		if pending > o.together-3 || time.Since(first)+2*time.Since(began) > o.since { // the next may be folded inside of a run
 			o.fold(pending)
 			recorded := groups%2 == 0
 			o.block(recorded, pending, i)

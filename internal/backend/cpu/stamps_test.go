@@ -111,6 +111,52 @@ func delayed(t *testing.T, where string, workers, n int, delay int64) (l profile
 	return p.Plans[0].Ledger, burned
 }
 
+// A lane that goes straight on begins a step when it ended the step before. One that does
+// something else in between does not.
+func TestStepsFollowEachOther(t *testing.T) {
+	const n = 4
+	for _, between := range []func(int, int){nil, func(int, int) { burn(1000) }} {
+		tm := newTeam()
+		tm.acquire(1)
+		kernels, plan := make([]kernel, n), profile.Plan{ID: "p", Backend: "cpu", Lanes: []string{"worker 0"}}
+		for i := range kernels {
+			kernels[i] = calledKernel{1, func(int, int) { burn(1000) }}
+			plan.Steps = append(plan.Steps, profile.Step{ID: i, Name: "step"})
+		}
+		e := steps(tm, 1, kernels...)
+		e.between = between
+		handle, err := profile.NewRecorder(profile.Options{}).Plan(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		straight := 0
+		const tries = 100 // the lane may lose its processor at any step
+		for range tries {
+			r := handle.Acquire()
+			r.Start = profile.Now()
+			if err := e.Enqueue(context.Background(), tensor.Bind{T: 1, S: 1, R: 1}, r); err != nil {
+				t.Fatal(err)
+			}
+			s := r.Lanes[0].Steps
+			for i := 1; i < n; i++ {
+				if s[i].Arrive != s[i].Begin {
+					t.Fatalf("step %d waited from %d to %d, expected no wait of one worker", i, s[i].Arrive, s[i].Begin)
+				}
+				if s[i].Begin == s[i-1].End {
+					straight++
+				} else if s[i].Begin < s[i-1].End {
+					t.Fatalf("step %d began at %d, before the end of the last at %d", i, s[i].Begin, s[i-1].End)
+				}
+			}
+			handle.Discard(r)
+		}
+		if between == nil && straight < tries*(n-1)/2 || between != nil && straight > 0 {
+			t.Errorf("something else in between: %t; %d of %d steps began when the last ended", between != nil, straight, tries*(n-1))
+		}
+		tm.release()
+	}
+}
+
 // TestRecordedRunsAllocateNothing: stamps, the lane's clock and folding are all in
 // memory that is there before the first run.
 func TestRecordedRunsAllocateNothing(t *testing.T) {
