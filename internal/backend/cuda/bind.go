@@ -14,6 +14,9 @@ type binder struct {
 	be       *Backend
 	sizes    address // of T, S and R on the card, and whether the run is profiled
 	launches []launch
+	// Norms without a kernel, by the steps before and behind them, and their own.
+	joins, factors map[*plan.Step]*foldedNorm
+	folded         map[*plan.Step]bool
 }
 
 // Bind records the launches of a plan.
@@ -69,12 +72,15 @@ func (e *exec) record(m *plan.Memory) (err error) {
 	}
 	for pass := range 2 {
 		b.launches = b.launches[:0]
+		b.foldNorms()
 		b.launch("k_transfer", transferGrid(inputs), transferThreads, b.sizes, e.hostAt(0), in, len(inputs), e.clocks, address(0), 0)
 		for i := range p.Steps {
 			s := &p.Steps[i]
 			e.begins = append(e.begins, len(b.launches))
 			b.Next(s)
-			ops[s.Kind](b, s.Root())
+			if !b.folded[s] {
+				ops[s.Kind](b, s.Root())
+			}
 		}
 		if pass == 0 {
 			e.begins = e.begins[:0]

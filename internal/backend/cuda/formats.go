@@ -102,7 +102,12 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 				packed := r.Packing != nil || m.DType == tensor.BF16
 				return (r.Weights == nil || r.Weights(m)) && !(packed && b.large(m.N, m.K))
 			}
-			rules = append(rules, product("f32", "one", device.OneRow, r), few)
+			behind := product("bf16", "few behind attention", severalRows, r)
+			behind.Reads, behind.Writes, behind.When = reads, results, b.behindAttention
+			behind.Weights = func(m plan.Matrix) bool {
+				return (r.Weights == nil || r.Weights(m)) && (r.Packing != nil || m.DType == tensor.BF16) && m.N*m.K >= attendedWeights
+			}
+			rules = append(rules, product("f32", "one", device.OneRow, r), behind, few)
 		}
 		r.Reads, r.Writes = reads, results
 		rules = append(rules, product("bf16", "many", 0, r))

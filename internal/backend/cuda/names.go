@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: 982f0a3516d369d5c30535b2756cd32c449ce28071bbf368ae5fbe1fd9539995
+// sources: bfdf606be715c03966b23b62ef3235f8941c415b0a6f358052d310a7f7b67d62
 var imageHashes = map[string]string{
-	"compute_80.ptx": "edea1c29e248a52556e2044693e3cab1bbead8124752c8f26e4d723369074f4e",
-	"sm_80.cubin":    "c3239455c9ab05936c5f53bcf92542b1681deedbb2ea1ee4f235a8458327c635",
-	"sm_86.cubin":    "535e9fb536dcbb719d66582d63ac76e3f1f746ce1c31a12e4910ffea527b06ba",
-	"sm_89.cubin":    "b955808837f44d3f35504bd902e731515d68b83b6df8e896aa99e74862958af3",
-	"sm_90a.cubin":   "f2c84fee6dd2b1e82072a6c788dbba457f56914298e1d007a5106fe3c44a8f98",
+	"compute_80.ptx": "e3b9b3788cfb9c60e4622f8b1f78317b486e0e6a315a72ecf8c2c2d3057ec99d",
+	"sm_80.cubin":    "158226dbec066d51a14b16d3661ab4ccb824b75b56bd2adcb7629fe5d0f3c4ce",
+	"sm_86.cubin":    "24062fa8eeeccb248aee8af46f203376207f202181627e36198ee4f3d51d3f47",
+	"sm_89.cubin":    "98360d99ba3cd89f13a4d6ae6a7241688b179abf7ba175ace9e33681482c8bbb",
+	"sm_90a.cubin":   "a0731b285994c48aebbc2535b70d36f37ce242b1b896b4dfc74d68d317aa59b2",
 }
 
 // kernelNames are the kernels of each image.

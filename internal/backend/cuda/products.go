@@ -39,7 +39,7 @@ func (b *binder) product(p *device.Products, x in, merged bool) {
 		b.onTensorCores(p, x)
 	case merged:
 		b.several(p)
-	case p.Rows <= fewRows && !b.Plan.Invariant && b.weights(p) && !b.large(p):
+	case p.Rows <= fewRows && !x.half && !b.Plan.Invariant && b.weights(p) && !b.large(p):
 		if b.wideFits(p) {
 			b.wide(p)
 		} else {

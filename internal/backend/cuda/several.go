@@ -86,7 +86,7 @@ func severalShared(s severalShape, pairs int) int {
 func (b *binder) several(p *device.Products) {
 	pairs := p.Pairs()
 	s := shapeSeveral(pairs, p.K, b.be.drv.describe().Units)
-	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(b.oneArgs(p, device.RowNorm{X: b.Value(p.X)}, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8))...)
+	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(append(b.oneArgs(p, device.RowNorm{X: b.Value(p.X)}, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8)), b.factor()...)...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster = severalShared(s, pairs), s.splits
 }

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"hotpath/internal/backend/device"
 	"hotpath/internal/tensor"
@@ -61,9 +62,9 @@ func (b *binder) tall(p *device.Products, x in) {
 	b.launchProduct(kernel.name(), [3]int{blocks, splits, 1}, 128+32, kernel.shared(), product{
 		a:    b.tensorMap(x.at, p.Rows, p.K, kernel.rows),
 		b:    each3(parts, func(i int) tensorMap { return b.tensorMap(b.Value(p.Nodes[i].In[1]), n[i], p.K, rows) }),
-		y:    each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).plain }),
-		h:    each3(len(p.Out), func(i int) address { return b.writes(p.Out[i]).half }),
+		y:    each3(len(p.Out), func(i int) address { return b.results(p.Out[i]).plain }),
+		h:    each3(len(p.Out), func(i int) address { return b.results(p.Out[i]).half }),
 		bias: each3(parts, func(i int) address { return b.Value(p.Nodes[i].In[2]) }),
 		rows: p.X.Shape.Outer, k: tensor.Fixed(p.K), n: n, parts: parts, glu: p.Gated, act: p.Act, early: true, chunks: 1,
-	})
+	}, slices.Concat(b.join(), b.factor(), []any{tail(64)})...)
 }

@@ -163,10 +163,11 @@ func (b *binder) tiled(kernel string, t tile, splits, count int, p product) {
 	b.launchProduct(t.name(kernel), [3]int{count, splits, 1}, t.threads(), t.shared(), p)
 }
 
-// launchProduct launches a kernel whose argument is Wg of wgmma.cu. The blocks of a grid
+// launchProduct launches a kernel whose argument is Wg of wgmma.cu, or begins with it. The blocks of a grid
 // column are a cluster.
-func (b *binder) launchProduct(kernel string, grid [3]int, threads, shared int, p product) {
-	b.launch(kernel, grid, threads, p.a, p.b, p.more[0], p.more[1], p.y, p.h, p.bias, b.sizes, p.rows, p.k, p.n, p.parts, p.glu, p.act, p.early, p.deep, p.chunks, tail(64))
+func (b *binder) launchProduct(kernel string, grid [3]int, threads, shared int, p product, more ...any) {
+	wg := []any{p.a, p.b, p.more[0], p.more[1], p.y, p.h, p.bias, b.sizes, p.rows, p.k, p.n, p.parts, p.glu, p.act, p.early, p.deep, p.chunks, tail(64)}
+	b.launch(kernel, grid, threads, append(wg, more...)...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster, l.whole = shared, grid[1], true
 }

@@ -22,10 +22,18 @@ type Binder struct {
 	// Keep gives memory that the plan holds for as long as it is bound.
 	Keep func(bytes int64, what string) (Address, error)
 	Copy Copier
+	// Moved are values that lie elsewhere than the plan says, by their format.
+	Moved map[Moved]Address
 
 	scratch int64 // bytes that one step wants at most
 	used    int64 // of them, by the step at hand
 	taken   int64 // bytes of the scratch
+}
+
+// Moved is a value in a format.
+type Moved struct {
+	Value  *graph.Value
+	Format *plan.Format
 }
 
 // Next begins a step.
@@ -43,6 +51,9 @@ func (b *Binder) Form(v *graph.Value, f *plan.Format) Address {
 	pl, ok := b.Plan.Form(v, f)
 	if !ok || pl.Bytes == 0 {
 		return 0
+	}
+	if at, ok := b.Moved[Moved{v, f}]; ok {
+		return at
 	}
 	if pl.Class == plan.IO {
 		return b.IO.At + Address(pl.Offset)

@@ -10,11 +10,38 @@
 // product does not matter as long as it is the same. Blocks of a cluster share k and add
 // their sums in order.
 
+// Factor is the factor of the norm of rows that lack it.
+struct Factor {
+  const float *squares; // [rows][slots]; 0: they are whole
+  int slots;
+  float per, eps; // 1 / k
+};
 struct Several {
   One one;
   const int *bind;
   Dim rows;
+  Factor factor;
 };
+
+// LANES threads add up the squares of a row, four or none each at a time: what a thread
+// has is asked for early, and used where it stands.
+template <int LANES> __device__ __forceinline__ float squares_of(const Factor &f, int rows) {
+  int row = threadIdx.x / LANES;
+  float sum = 0;
+  if (f.squares && row < rows)
+#pragma unroll 1
+    for (int i = 4 * (threadIdx.x % LANES); i < f.slots; i += 4 * LANES) {
+      float4 v = *(const float4 *)(f.squares + row * f.slots + i);
+      sum += v.x + v.y + (v.z + v.w);
+    }
+  return sum;
+}
+// The factors are there behind the next barrier of the block.
+template <int LANES> __device__ __forceinline__ void write_factors(const Factor &f, float *factors, int rows, float sum) {
+#pragma unroll
+  for (int o = LANES / 2; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+  if (threadIdx.x / LANES < rows && threadIdx.x % LANES == 0) factors[threadIdx.x / LANES] = rsqrtf(sum * f.per + f.eps);
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr int SEVERAL_WARPS = 8, SEVERAL_STAGES = 5, SEVERAL_STAGE = 16 * 128; // 64 values of 16 rows of weights
@@ -40,6 +67,7 @@ __device__ __forceinline__ float of_rank(const float *p, int rank) {
 __device__ __forceinline__ void several(STAMP, const Several &all) {
   constexpr int THREADS = 32 * SEVERAL_WARPS, TURNS = 4, UNITS = 2, SUM = 128;
   extern __shared__ __align__(128) u8 ring[]; // [warps][STAGES][16][128], sums [2][UNITS * groups][split][8][2][8], addresses [rows]
+  __shared__ float factors[8];
   grid_next();
   const One &p = all.one;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = SEVERAL_WARPS / p.split, group = warp / p.split, share = warp % p.split;
@@ -82,6 +110,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
   End end = {};
   if (m && i0 / each < mine) end = end_of(p, pair_at<BF16>(p, 8 * first + i0 / each * 8 + i0 % 8), i0 / 8 % m);
   if (p.early) grid_wait();
+  float squares = squares_of<32>(all.factor, m);
 
   uint4 high[TURNS][2], low[TURNS][2];
   constexpr int BATCH = 2; // turns whose loads are under way together
@@ -101,6 +130,8 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
 #pragma unroll
     for (int i = 0; i < BATCH * 2; i++) split8(high[t0 + i / 2][i % 2], low[t0 + i / 2][i % 2], x[i / 2][i % 2][0], x[i / 2][i % 2][1]);
   }
+
+  if (all.factor.squares) write_factors<32>(all.factor, factors, m, squares);
 
   int stage = 0;
 #pragma unroll 1
@@ -149,6 +180,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
           if (splits == 1) u += of[s * SUM], v += of[s * SUM + 8];
           else u += of_rank(of + s * SUM, r), v += of_rank(of + s * SUM + 8, r);
         }
+      if (all.factor.squares) u *= factors[row], v *= factors[row];
       end_sums(p, end, u, v);
     }
     __syncwarp(); // all of a warp come to the next barrier of the cluster

@@ -5,6 +5,25 @@
 // before this one have ended. Two blocks fit on a multiprocessor, of this kernel or of two:
 // while one ends, the next one's weights arrive. Blocks of a cluster share k and add their
 // sums in order.
+//
+// The RMS norm of a sum of x and these results has no kernel of its own where the next
+// product can take its factor in (norms.go): a block writes the sum, what it is times the
+// gains of the norm, and the squares of each 32 values of a row. The next product reads
+// rows that lack the factor of the norm, and multiplies its results by it.
+
+// Join is the sum of x and the results of a product, and what its norm needs.
+struct Join {
+  const float *x;    // [rows,n]; 0: the results are not added to anything
+  float *sum;        // [rows,n], or 0
+  const float *gain; // [n]
+  float *squares;    // [rows][n / 32]
+  float offset;      // of gains
+};
+struct Tall {
+  Wg wg;
+  Join join;
+  Factor factor;
+};
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 __device__ __forceinline__ void wgmma(float (&d)[4], u64 a, u64 b) {
@@ -18,10 +37,13 @@ __device__ __forceinline__ void wgmma(float (&d)[8], u64 a, u64 b) {
 
 // ROWS of x. The host knows the size of the ring too (tall.go). Blocks take tiles of
 // weights in turns; those of a cluster have one tile.
-template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, const Wg &p) {
+template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, const Tall &all) {
+  const Wg &p = all.wg;
+  const Join &join = all.join;
   extern __shared__ __align__(1024) u8 ring[];
   __shared__ __align__(8) u64 bars[2 * STAGES];
   __shared__ float sums[2][ROWS][68]; // [turn][row of x][row of weights]
+  __shared__ float factors[ROWS];
   constexpr int WEIGHTS = 64 * 128, STAGE = WEIGHTS + ROWS * 128;
   grid_next();
   int rows = p.glu ? 32 : 64, stride = gridDim.x, splits = gridDim.y, rank = blockIdx.y, tiles[3], count = 0, m = size(p.rows, p.bind);
@@ -66,7 +88,13 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
     }
     return;
   }
+  // What the thread joins first, which no kernel before writes, is asked for before the wait.
+  int i0 = rank * 128 + threadIdx.x;
+  float gain = 0, x0 = 0;
+  if (join.x && i0 < m * 64 && blockIdx.x < count) gain = join.gain[blockIdx.x * 64 + i0 % 64] + join.offset;
   grid_wait();
+  if (join.x && i0 < m * 64 && blockIdx.x < count) x0 = join.x[(u64)(i0 / 64) * p.n[0] + blockIdx.x * 64 + i0 % 64];
+  float squares = squares_of<128 / ROWS>(all.factor, m);
   int lane = threadIdx.x % 32, row = warp * 16 + lane / 4, s = 0, phase = 0, turn = 0;
   auto release = [&](int stage) {
     if (threadIdx.x == 0) bar_arrive(empty + 8 * stage);
@@ -92,6 +120,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
     release(before);
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) asm volatile("" : "+f"(d[i])::"memory");
+    if (all.factor.squares && t == blockIdx.x) write_factors<128 / ROWS>(all.factor, factors, m, squares);
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) sums[turn][i / 4 * 8 + lane % 4 * 2 + i % 2][row + i / 2 % 2 * 8] = d[i];
     // Sums of this turn are read until all come to the next one.
@@ -108,7 +137,16 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
         if (g && !p.glu) break;
         if (splits == 1) v[g] = sums[turn][r][c + 32 * g];
         else v[g] = sum_of_blocks(mine + (r * 68 + c + 32 * g) * 4, splits);
+        if (all.factor.squares) v[g] *= factors[r];
         if (const float *bias = p.bias[part + g]) v[g] += bias[n0 + c];
+      }
+      if (join.x) { // the lanes of a warp have 32 values of a row
+        bool first = t == blockIdx.x && i == i0;
+        v[0] += first ? x0 : join.x[(u64)r * n + n0 + c];
+        if (join.sum) join.sum[(u64)r * n + n0 + c] = v[0];
+        float squares = warp_sum(v[0] * v[0]);
+        if (lane == 0) join.squares[r * (n / 32) + (n0 + c) / 32] = squares;
+        v[0] *= first ? gain : join.gain[n0 + c] + join.offset;
       }
       if (p.act >= 0) v[0] = act(p.act, v[0]);
       if (p.glu) v[0] *= v[1];
@@ -121,10 +159,10 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
   if (splits > 1) cluster_sync(); // others read this block's sums
 }
 #define TALL(ROWS, STAGES) \
-  KERNEL __launch_bounds__(160, 2) k_tall_##ROWS(STAMP, const __grid_constant__ Wg p) { tall<ROWS, STAGES>(stamp_, p); }
+  KERNEL __launch_bounds__(160, 2) k_tall_##ROWS(STAMP, const __grid_constant__ Tall p) { tall<ROWS, STAGES>(stamp_, p); }
 #else
 #define TALL(ROWS, STAGES) \
-  KERNEL k_tall_##ROWS(STAMP, const __grid_constant__ Wg p) {}
+  KERNEL k_tall_##ROWS(STAMP, const __grid_constant__ Tall p) {}
 #endif
 TALL(8, 11)
 TALL(16, 10)
