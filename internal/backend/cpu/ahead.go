@@ -36,7 +36,7 @@ type coming struct {
 type cacheRows struct {
 	keys, values []byte
 	rows         int
-	each, apart  int // bytes of a row that are read, and to the next row
+	each         int // bytes of a row that are read; rows are apart as streams are
 }
 
 // fetchRows is fetch of the cache.
