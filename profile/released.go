@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"cmp"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -94,18 +93,6 @@ func (q *released) take(spare []*Run) []*Run {
 	return runs
 }
 
-// takeFew is take if at most so many runs wait, else it takes none.
-func (q *released) takeFew(spare []*Run, most int) []*Run {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.runs) == 0 || len(q.runs) > most {
-		return nil
-	}
-	runs := q.runs
-	q.runs = spare[:0]
-	return runs
-}
-
 // each calls do with every run of the queue.
 func (q *released) each(do func(*Run)) {
 	q.mu.Lock()
@@ -125,25 +112,12 @@ func (r *Recorder) settle(own *planFold) error {
 
 // foldReleased is settle for a caller that holds r.folding.
 func (r *Recorder) foldReleased(own *planFold) (first error) {
-	start := Now()
-	older := r.taken // they were released before the others
-	r.taken = nil
-	first = r.foldRuns(older, own)
 	runs := r.released.take(r.spare)
 	r.spare = runs
-	if len(runs) > 0 {
-		expectRuns(runs)
-		r.gc.update()
-		first = cmp.Or(first, r.foldRuns(runs, own))
+	if len(runs) == 0 {
+		return nil
 	}
-	if len(older)+len(runs) > 0 {
-		r.folded += Now() - start
-	}
-	return first
-}
-
-// expectRuns prefetches the first runs and the aggregates.
-func expectRuns(runs []*Run) {
+	start := Now()
 	for _, run := range runs[:min(2*batchRuns, len(runs))] {
 		run.expect()
 	}
@@ -156,11 +130,7 @@ func expectRuns(runs []*Run) {
 			run.expectLane(i)
 		}
 	}
-}
-
-// foldRuns folds runs and clears the slice. They ended before the last call of
-// r.gc.update.
-func (r *Recorder) foldRuns(runs []*Run, own *planFold) (first error) {
+	r.gc.update()
 	for rest := runs; len(rest) > 0; {
 		n := together(rest)
 		for _, run := range rest[min(n+batchRuns, len(rest)):min(n+2*batchRuns, len(rest))] {
@@ -177,6 +147,7 @@ func (r *Recorder) foldRuns(runs []*Run, own *planFold) (first error) {
 		rest = rest[n:]
 	}
 	clear(runs)
+	r.folded += Now() - start
 	return first
 }
 
