@@ -61,13 +61,14 @@ func (o MemoryOwner) Kind() OwnerKind {
 	return OwnedPages
 }
 
-// inUse is the part that somebody is known to use. The rest may grow while owners let
-// go of theirs: after a session's end more can be resident than before.
+// inUse is the part that somebody is known to use: not what the program and the recording
+// take by themselves. The rest may grow while owners let go of theirs: after a session's
+// end more can be resident than before.
 func (r *Residency) inUse() int64 {
 	n := r.Bytes
 	for _, o := range r.Owners {
 		switch o.Owner {
-		case otherMemory, goRuntime, freeHeap, garbageHeap:
+		case otherMemory, goRuntime, freeHeap, garbageHeap, goHeap, recorderMemory, CeilingSamples, programMemory:
 			n -= o.Bytes
 		}
 	}

@@ -21,45 +21,18 @@ const (
 // coming is the weights that a worker reads next: some streams, each behind the one
 // before by a number of bytes. Where they end, as many streams follow.
 type coming struct {
-	mem       []byte
-	apart     int
-	streams   int
-	bytes     int // that the worker reads in this order
-	first     int // where the first of the streams at hand begins
-	at        int // of each stream, what has been asked for
-	asked     int // of all
-	cacheRows     // in place of the above
-}
-
-// cacheRows is the part of a KV cache that a worker reads next: a few bytes of each of some
-// rows, of keys and then of values.
-type cacheRows struct {
-	keys, values []byte
-	rows         int
-	each         int // bytes of a row that are read; rows are apart as streams are
-}
-
-// fetchRows is fetch of the cache.
-func (c *coming) fetchRows() bool {
-	for n := 0; n < aheadEach; n += c.each {
-		from := min(len(c.keys), c.at*c.apart)
-		vec.Fetch(c.keys[from:min(len(c.keys), from+c.each)])
-		if c.at++; c.at == c.rows {
-			c.keys, c.values, c.at = c.values, nil, 0
-			if c.keys == nil {
-				return false
-			}
-		}
-	}
-	return true
+	mem     []byte
+	apart   int
+	streams int
+	bytes   int // that the worker reads in this order
+	first   int // where the first of the streams at hand begins
+	at      int // of each stream, what has been asked for
+	asked   int // of all
 }
 
 // fetch prefetches the next aheadEach bytes, divided among the streams, and reports
 // whether there is more to prefetch.
 func (c *coming) fetch() bool {
-	if c.rows > 0 {
-		return c.fetchRows()
-	}
 	each := aheadEach / c.streams
 	for i := range c.streams {
 		from := min(len(c.mem), c.first+i*c.apart+c.at)
@@ -188,18 +161,6 @@ func (f *flight) ahead(lane int, g int32) coming {
 	}
 	next.bytes = min(next.bytes, most)
 	return next
-}
-
-// aheadOf is what a worker that waits for group g prefetches: weights, or, if it is one of
-// many, the part of the cache that it attends to.
-func (f *flight) aheadOf(lane int, g int32) coming {
-	e := f.exec
-	step := e.groups[g]
-	if f.n <= fewWorkers || f.open || step >= len(e.attends) || e.attends[step] == nil || lane >= int(f.cuts[step].queues) {
-		return f.ahead(lane, g)
-	}
-	shares, queues := int(f.cuts[step].shares), int(f.cuts[step].queues)
-	return e.attends[step].ahead(f.bind, shares*lane/queues, shares)
 }
 
 // firstLine is where ahead begins; nil where there is nothing.

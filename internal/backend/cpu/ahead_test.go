@@ -1,10 +1,8 @@
 package cpu
 
 import (
-	"slices"
 	"testing"
 
-	"hotpath/internal/graph"
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/kernel/isa"
@@ -99,62 +97,4 @@ func TestManyWorkersPrefetchMore(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestManyWorkersPrefetchTheCache: a worker that waits for attention prefetches the rows of
-// its key heads in the first block of its tile, but not the position that is written
-// meanwhile.
-func TestManyWorkersPrefetchTheCache(t *testing.T) {
-	const block, heads, d, workers = 64, 8, 16, 16
-	cache := make([]float32, 8*block*heads*d)
-	for _, keys := range []int{1, 2, 40, 64, 65, 300} {
-		k := &attention{AttentionAttr: graph.AttentionAttr{Heads: 4 * heads, KVHeads: heads, HeadDim: d, Causal: true}, class: F32, paged: true, direct: true, block: block, maxBlocks: 8}
-		k.kvLen = ints{full: []int32{int32(keys)}, cols: 1, outer: tensor.Fixed(1)}
-		k.qStart = ints{full: []int32{0, 1}, cols: 1, outer: tensor.Fixed(2)}
-		k.table = ints{full: []int32{3, 1, 0, 2, 4, 5, 6, 7}, cols: 8, outer: tensor.Fixed(1)}
-		k.k = cacheOf(cache, heads*d)
-		k.v = cacheOf(slices.Clone(cache), heads*d)
-		e := &exec{workers: make([]worker, workers), groups: []int{0, 1, 2}, attends: []*attention{nil, k}, streams: make([]streaming, 2)}
-		f := &flight{exec: e, cuts: make([]cut, 2), n: workers}
-		shares, queues := cutStep(k, tensor.Bind{}, workers)
-		f.cuts[1] = cut{int32(shares), int32(queues), 1, 0}
-		for lane := range workers {
-			next := f.aheadOf(lane, 1)
-			if lane >= queues || keys == 1 {
-				if next.rows > 0 {
-					t.Errorf("%d keys: worker %d of %d prefetches %d rows", keys, lane, queues, next.rows)
-				}
-				continue
-			}
-			tile, kv, found := 0, 0, false
-			k.eachSpan(tensor.Bind{}, shares*lane/queues, shares, nil, func(_, _, t, kv0, _, _ int) {
-				if !found {
-					tile, kv, found = t, kv0, true
-				}
-			})
-			first := int(k.table.full[tile*oneTile/block])*block*heads*d + kv*d
-			if got := (len(cache)*4 - len(next.keys)) / 4; got != first {
-				t.Errorf("%d keys: worker %d begins at %d, expected %d", keys, lane, got, first)
-			}
-			if want := min(block, keys-1-tile*oneTile); next.rows != want || next.apart != 4*heads*d || next.each > next.apart {
-				t.Errorf("%d keys: worker %d prefetches %d rows of %d bytes, expected %d rows", keys, lane, next.rows, next.each, want)
-			}
-			for n := 0; next.fetch(); n++ {
-				if n > 2*block {
-					t.Fatal("it does not end")
-				}
-			}
-			if next.values != nil || next.keys != nil {
-				t.Errorf("%d keys: worker %d did not come to the values", keys, lane)
-			}
-		}
-		if f.n = fewWorkers; f.aheadOf(0, 1).rows > 0 {
-			t.Error("a few workers prefetch the cache")
-		}
-	}
-}
-
-// cacheOf is a cache in f32.
-func cacheOf(full []float32, cols int) keys {
-	return keys{mat: mat{full: full, cols: cols, outer: tensor.Fixed(len(full) / cols)}}
 }

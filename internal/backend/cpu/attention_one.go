@@ -161,25 +161,6 @@ func (k *attention) combine(w *worker, s, t, kv, tiles int) {
 	}
 }
 
-// ahead is the first block of the cache that share i of n reads, if it begins with a single
-// query. Another worker may be about to write the last position.
-func (k *attention) ahead(b tensor.Bind, i, n int) (next coming) {
-	k.eachSpan(b, i, n, func(_, _, _, _, _, _, _ int) {}, func(s, _, tile, kv0, kv1, keys int) {
-		if next.rows > 0 {
-			return
-		}
-		lo, hi := k.Visible(keys-1, keys)
-		a := lo + tile*oneTile
-		row, col := k.rowAt(s, a), kv0*k.HeadDim
-		next.rows = max(0, min(k.block-a%k.block, oneTile, hi-1-a))
-		next.keys, next.each, next.apart = k.k.from(row, col), k.k.bytes((kv1-kv0)*k.HeadDim), k.k.bytes(k.k.cols)
-		if k.v.bytes(k.v.cols) == next.apart {
-			next.values = k.v.from(row, col)
-		}
-	})
-	return next
-}
-
 // rowAt is the row of the cache that position j of sequence s has.
 func (k *attention) rowAt(s, j int) int {
 	return int(k.table.full[s*k.maxBlocks+j/k.block])*k.block + j%k.block

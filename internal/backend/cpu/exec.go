@@ -81,7 +81,6 @@ type exec struct {
 	beds    []bed          // [worker]
 	streams []streaming    // [step], nil where weights are not read as a stream
 	guides  []guided       // [step], nil where shares are claimed one by one
-	attends []*attention   // [step], nil where no single query reads a cache
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -104,13 +103,10 @@ func (e *exec) ready() {
 		}
 	}
 	e.groups = append(e.groups, len(e.plan.Steps))
-	e.streams, e.guides, e.attends = make([]streaming, len(e.bound)), make([]guided, len(e.bound)), make([]*attention, len(e.bound))
+	e.streams, e.guides = make([]streaming, len(e.bound)), make([]guided, len(e.bound))
 	for i, k := range e.bound {
 		e.streams[i], _ = k.(streaming)
 		e.guides[i], _ = k.(guided)
-		if a, ok := k.(*attention); ok && a.direct {
-			e.attends[i] = a
-		}
 	}
 	for range min(n, flightsReady) {
 		e.flights = append(e.flights, newFlight(e))

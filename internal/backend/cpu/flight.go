@@ -246,8 +246,8 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	st.waits()
 	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
-	next := f.aheadOf(lane, g)
-	more := next.streams+next.rows > 0
+	next := f.ahead(lane, g)
+	more := next.streams > 0
 	for st.waits(); f.released.Load() < g; st.waits() {
 		if f.stop.Load() {
 			return false

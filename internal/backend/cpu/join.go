@@ -70,8 +70,11 @@ func (e *exec) Left() float64 {
 	if f == nil || n == len(e.workers) {
 		return 0
 	}
-	groups := float64(len(e.groups) - 1)
-	return (groups - float64(f.released.Load())) / groups / float64(n)
+	groups, released := len(e.groups)-1, int(f.released.Load())
+	if released >= groups-1 { // the last group is under way: its shares are claimed soon
+		return 0
+	}
+	return float64(groups-released) / float64(groups) / float64(n)
 }
 
 // Join takes a seat and computes shares of the run that is under way, until it ends.
