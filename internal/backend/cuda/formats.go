@@ -43,7 +43,7 @@ func stride8(cols int) int { return (cols + 7) / 8 * 8 }
 
 // fewRows is up to how many rows products run on tensor cores from weights in their
 // storage type. A single row runs in f32 (device.OneRow). Both keep activations in
-// f32.
+// f32, but for large products behind attention.
 const fewRows = 16
 
 // Rules say how products compute by their number of rows, and which values lie in

@@ -17,7 +17,7 @@ type foldedNorm struct {
 	squares address      // [rows][width / 32]
 }
 
-// foldNorms finds such norms of few rows, by the index of each of their three steps.
+// foldNorms finds such norms of few rows, by each of their three steps.
 func (b *binder) foldNorms() {
 	b.Moved = map[device.Moved]address{}
 	b.joins, b.factors, b.folded = map[*plan.Step]*foldedNorm{}, map[*plan.Step]*foldedNorm{}, map[*plan.Step]bool{}
@@ -56,6 +56,9 @@ func (b *binder) foldedNorm(before, at, behind *plan.Step) (*foldedNorm, bool) {
 	}
 	a, width := n.Attr.(graph.NormAttr), n.In[1].Shape.Len(tensor.Bind{})
 	if x == v || !slices.Contains(add.In, v) || a.Kind != graph.RMSNorm || n.In[2] != nil || a.Size(width) != width || width != n.In[0].Shape.RowLen() || width%(4*squaresOf) != 0 || !normGiven(n) {
+		return nil, false
+	}
+	if _, rounded := b.Plan.Form(n.In[0], half); rounded { // a product writes the sum in f32 only
 		return nil, false
 	}
 	if at.ReadAs(x) != nil || !b.readOnlyBy(v, at) || !b.readOnlyBy(n.Out[0], behind) || !b.isTall(before) {
@@ -108,7 +111,7 @@ func (b *binder) isTall(s *plan.Step) bool {
 // isSeveral reports whether the products of a step are computed by several.cu.
 func (b *binder) isSeveral(s *plan.Step) bool {
 	return b.with(s, func(p *device.Products, x in) bool {
-		return len(s.Before) == 0 && len(s.After) > 0 && p.Rows > device.OneRow && !x.half && b.be.severalFit(p.Nodes, b.DType)
+		return len(s.Before) == 0 && len(s.After) > 0 && p.Rows > device.OneRow && p.Rows <= severalRows && !x.half && b.be.severalFit(p.Nodes, b.DType)
 	})
 }
 
