@@ -62,8 +62,9 @@ func (o MemoryOwner) Kind() OwnerKind {
 }
 
 // inUse is the part that somebody is known to use: not what the program and the recording
-// take by themselves. The rest may grow while owners let go of theirs: after a session's
-// end more can be resident than before.
+// take by themselves, nor the rest of the Go heap, which has the error of estimates. All
+// these may grow while owners let go of theirs: after a session's end more can be resident
+// than before.
 func (r *Residency) inUse() int64 {
 	n := r.Bytes
 	for _, o := range r.Owners {
