@@ -1,14 +1,12 @@
 package cuda
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"hotpath/internal/graph"
-	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
 	"hotpath/internal/weights"
 )
@@ -101,14 +99,7 @@ func TestNormsAreFolded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prog, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source), plan.BindOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := open(t, be, g, source)
 			var got []string
 			for _, l := range f.lists[1][2:] { // behind inputs and attention
 				if l.kernel != "k_transfer" {

@@ -20,6 +20,20 @@ type zeros map[string]weights.Tensor
 func (s zeros) Weight(name string) (weights.Tensor, error) { return s[name], nil }
 func (zeros) Drop(weights.Tensor)                          {}
 
+// open binds a graph whose weights are 0, for its largest sizes alone.
+func open(t *testing.T, be *Backend, g *graph.Graph, source zeros) *plan.Session {
+	t.Helper()
+	prog, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A layer of a decoder takes five kernels for one row: norms, rotation and the write into
 // the cache are parts of its products. For up to 8 rows queries, keys and values have
 // the last two if their matrices are bf16 on the card: if an embedding reads a matrix too,
@@ -96,14 +110,7 @@ func TestLayerOfFewRowsIsFused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			prog, err := plan.Compile("test", g, be, []tensor.Bind{g.Max}, plan.CompileOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := plan.NewSession(context.Background(), prog, plan.NewWeightSet(be, source), plan.BindOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := open(t, be, g, source)
 			var got []string
 			for i, l := range f.lists[1] {
 				if l.kernel != "k_transfer" {
