@@ -10,14 +10,19 @@ import (
 // planFold is a registered plan with the pool of its runs and the aggregates
 // that released runs are folded into.
 type planFold struct {
-	// In one cache line: what a run that begins or ends looks at.
-	mu    sync.Mutex
+	// In one cache line: what a run that begins or ends looks at. Runs that are folded
+	// meanwhile do not hold it up, because the aggregates have another lock.
+	pool  sync.Mutex
 	free  *Run // each has the next one
+	last  *Run // of those
+	made  int64
 	rec   *Recorder
 	queue *released // of rec
+	small bool      // Idle.Fold folds its runs
+	_     [64 - 7*8]byte
 
+	mu      sync.Mutex // held while the aggregates below change
 	plan    Plan
-	made    int64 // runs
 	steps   []stepFold
 	compute [][]int64   // [lane][step]
 	wait    [][]int64   // [lane][step]
@@ -78,8 +83,8 @@ func (f *planFold) evenOf(step int) (sum int64) {
 }
 
 // spareRuns is the number of runs in a plan's pool in addition to those that wait to
-// be folded and those kept for the trace: one in flight, and one that the next caller
-// fills.
+// be folded, here or with an idle worker, and those kept for the trace: one in flight,
+// and one that the next caller fills.
 const spareRuns = 2
 
 func newPlanFold(rec *Recorder, p Plan) *planFold {
@@ -94,28 +99,31 @@ func newPlanFold(rec *Recorder, p Plan) *planFold {
 		f.suspect = append(f.suspect, make([]int64, steps))
 	}
 	f.times, f.gaps = make([]LaneTime, lanes), make([]int64, lanes)
-	for range keep + foldsAfter(steps, lanes) + spareRuns {
-		r := f.newRun()
-		r.next, f.free = f.free, r
+	ready := keep + foldsAfter(steps, lanes) + spareRuns
+	if f.small = steps*lanes <= idleSteps; f.small {
+		ready += idleMost
+	}
+	for range ready {
+		f.recycle(f.newRun())
 	}
 	return f
 }
 
-// newRun makes a run of the plan. The caller holds f.mu.
+// newRun makes a run of the plan. The caller holds f.pool.
 func (f *planFold) newRun() *Run {
 	f.made++
 	return newRun(&f.plan, f.times, f.rec)
 }
 
 func (f *planFold) acquire() *Run {
-	f.mu.Lock()
+	f.pool.Lock()
 	r := f.free
 	if r == nil {
 		r = f.newRun()
 	} else {
 		f.free = r.next
 	}
-	f.mu.Unlock()
+	f.pool.Unlock()
 	r.reset() // now and not before, because its memory is needed now
 	r.fold = f
 	if r.burns {
@@ -127,12 +135,21 @@ func (f *planFold) acquire() *Run {
 	return r
 }
 
-// recycle returns a run to the pool. The caller holds f.mu.
+// recycle returns a run to the end of the pool, so that a run that is acquired knows the
+// next one whoever folds meanwhile.
 func (f *planFold) recycle(r *Run) {
 	if int(r.costed) < len(r.Costs) {
 		clear(r.Costs[r.costed:])
 	}
-	r.next, f.free = f.free, r
+	r.next = nil
+	f.pool.Lock()
+	defer f.pool.Unlock()
+	if f.free == nil {
+		f.free = r
+	} else {
+		f.last.next = r
+	}
+	f.last = r
 }
 
 // expect prefetches the aggregates.
@@ -217,6 +234,8 @@ func (f *planFold) offCPU(lane int) (steps []int64, off, guessed int64) {
 func (f *planFold) bytes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.pool.Lock()
+	defer f.pool.Unlock()
 	steps, lanes := int64(len(f.plan.Steps)), int64(len(f.plan.Lanes))
 	run := lanes*(int64(unsafe.Sizeof(LaneSlots{}))+8*steps+24*(steps+2*slotPad)) + 16*steps + int64(unsafe.Sizeof(Run{})) + 4*int64(f.plan.Inputs)
 	return f.made*run + steps*int64(unsafe.Sizeof(stepFold{})) + lanes*steps*5*8 + int64(len(f.samples.values))*int64(unsafe.Sizeof(stepSample{}))

@@ -238,8 +238,12 @@ func metricBytes(names ...string) (sum int64) {
 // eachSlot calls each with the memory of the plan's stamps and samples, most of what
 // recording takes.
 func (f *planFold) eachSlot(each func(mem []int64)) {
+	f.rec.folding.Lock()
+	defer f.rec.folding.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.pool.Lock()
+	defer f.pool.Unlock()
 	slot := func(r *Run) {
 		for i := range r.Lanes {
 			each(words(r.Lanes[i].Steps))
@@ -250,11 +254,15 @@ func (f *planFold) eachSlot(each func(mem []int64)) {
 	for r := f.free; r != nil; r = r.next {
 		slot(r)
 	}
-	f.rec.released.each(func(r *Run) {
+	own := func(r *Run) {
 		if r.fold == f {
 			slot(r)
 		}
-	})
+	}
+	f.rec.released.each(own)
+	for _, r := range f.rec.taken {
+		own(r)
+	}
 	for _, runs := range [][]*Run{f.kept.first, f.kept.last} {
 		for _, r := range runs {
 			slot(r)

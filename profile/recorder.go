@@ -73,6 +73,8 @@ type Recorder struct {
 	folding  sync.Mutex // held while runs are folded
 	folded   int64      // time of that
 	spare    []*Run     // memory for the queue of released runs
+	taken    []*Run     // from that queue, and not folded yet: Idle has left them
+	idle     int        // calls of Idle.Fold since the last that took runs
 	elapsed  elapsed
 
 	scopes scopeTree
@@ -225,9 +227,7 @@ func (h PlanHandle) Discard(run *Run) {
 		return
 	}
 	run.Timing = nil
-	h.fold.mu.Lock()
 	h.fold.recycle(run)
-	h.fold.mu.Unlock()
 	r := h.fold.rec
 	r.mu.Lock()
 	r.abandoned++

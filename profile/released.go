@@ -1,7 +1,9 @@
 package profile
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +95,19 @@ func (q *released) take(spare []*Run) []*Run {
 	return runs
 }
 
+// takeIdle is take if at most so many runs wait and an idle worker may fold each of them,
+// else it takes none: what it does not fold would wait with it until somebody settles.
+func (q *released) takeIdle(spare []*Run, most int) []*Run {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.runs) == 0 || len(q.runs) > most || slices.ContainsFunc(q.runs, func(r *Run) bool { return r.Timing != nil || !r.fold.small }) {
+		return nil
+	}
+	runs := q.runs
+	q.runs = spare[:0]
+	return runs
+}
+
 // each calls do with every run of the queue.
 func (q *released) each(do func(*Run)) {
 	q.mu.Lock()
@@ -112,12 +127,25 @@ func (r *Recorder) settle(own *planFold) error {
 
 // foldReleased is settle for a caller that holds r.folding.
 func (r *Recorder) foldReleased(own *planFold) (first error) {
+	start := Now()
+	older := r.taken // they were released before the others
+	r.taken = nil
+	first = r.foldRuns(older, own)
 	runs := r.released.take(r.spare)
 	r.spare = runs
-	if len(runs) == 0 {
-		return nil
+	if len(runs) > 0 {
+		expectRuns(runs)
+		r.gc.update()
+		first = cmp.Or(first, r.foldRuns(runs, own))
 	}
-	start := Now()
+	if len(older)+len(runs) > 0 {
+		r.folded += Now() - start
+	}
+	return first
+}
+
+// expectRuns prefetches the first runs and the aggregates.
+func expectRuns(runs []*Run) {
 	for _, run := range runs[:min(2*batchRuns, len(runs))] {
 		run.expect()
 	}
@@ -130,7 +158,11 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 			run.expectLane(i)
 		}
 	}
-	r.gc.update()
+}
+
+// foldRuns folds runs and clears the slice. They ended before the last call of
+// r.gc.update.
+func (r *Recorder) foldRuns(runs []*Run, own *planFold) (first error) {
 	for rest := runs; len(rest) > 0; {
 		n := together(rest)
 		for _, run := range rest[min(n+batchRuns, len(rest)):min(n+2*batchRuns, len(rest))] {
@@ -147,7 +179,6 @@ func (r *Recorder) foldReleased(own *planFold) (first error) {
 		rest = rest[n:]
 	}
 	clear(runs)
-	r.folded += Now() - start
 	return first
 }
 

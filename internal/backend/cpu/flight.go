@@ -86,8 +86,8 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, w
 	e := f.exec
 	e.runs++
 	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
-	if f.lanes = nil; run != nil {
-		f.lanes = run.Lanes
+	if f.lanes, f.job.idle = nil, (profile.Idle{}); run != nil {
+		f.lanes, f.job.idle = run.Lanes, run.Idle()
 	}
 	f.first = e.runs * uint64(len(e.kernels))
 	f.stop.Store(false)

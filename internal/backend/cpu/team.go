@@ -46,6 +46,7 @@ type job struct {
 	work    func(worker int)
 	began   int64         // when the caller had its turn, by profile.Now
 	workers int           // that are called, with the caller
+	idle    profile.Idle  // what a member may do when it has left
 	inside  atomic.Int32  // members that were called, and have neither left nor been called off
 	waiting atomic.Bool   // the caller is parked until all members have left
 	left    chan struct{} // capacity 1: the last member wakes the caller
@@ -208,7 +209,11 @@ func (m *member) loop(t *team) {
 		}
 		workers = j.workers
 		j.work(m.index)
+		idle := j.idle
 		j.leave(t.counted)
+		if m.index == 1 && !m.wanted() {
+			idle.Fold()
+		}
 	}
 }
 
