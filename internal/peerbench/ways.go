@@ -161,7 +161,7 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 
 // ways runs every batch each way, in the order of experiment.Place. The first batch
 // warms up. The others follow turn by turn, and start again while there is time
-// left.
+// left. With q.Warm each call follows calls of its own kind.
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
@@ -193,6 +193,13 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 		}
 		for j := range hows {
 			i := experiment.Place(max(0, k-1), j, len(hows))
+			if k > 0 && q.Warm > 0 {
+				for start := w.now(); w.now().Sub(start).Seconds() < q.Warm; {
+					if _, _, err := hows[i](batch, k); err != nil {
+						return err
+					}
+				}
+			}
 			before := w.stats()
 			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
@@ -236,7 +243,7 @@ func (t *turn) addCall(amount, seconds float64, before, after engine.Stats) {
 // together gives all ways turns at every work, in one request each.
 func (b bench) together(ctx context.Context, g Group, src *source, entries []*entry) error {
 	for i, work := range g.Works {
-		q := request{Op: work.Op, Steps: work.Steps, Calls: work.Reps, Seconds: work.Seconds}
+		q := request{Op: work.Op, Steps: work.Steps, Calls: work.Reps, Seconds: work.Seconds, Warm: work.Warm}
 		warm := work
 		warm.Texts = min(warm.Texts, max(1, warmTokens*work.Texts/work.tokens()))
 		q.Batches = append(q.Batches, src.batch(warm))
