@@ -29,12 +29,14 @@ type scopeFrame struct {
 	inner  bool      // an enclosing frame has the same node: recursion
 	heap   HeapCount // when it was opened, where asked for
 
-	mu       sync.Mutex // taken before the parent's, never after
-	children map[*scopeFrame]struct{}
-	done     []stretch // of children that ended, apart from each other and in order, those after what folded has
-	folded   int64     // what done has no more: spans that no open child reaches
-	closed   bool
-	ended    int64 // when it was closed
+	mu     sync.Mutex  // taken before the parent's, never after
+	open   *scopeFrame // the latest of the open children, which are a list
+	done   []stretch   // of children that ended, apart from each other and in order, those after what folded has
+	folded int64       // what done has no more: spans that no open child reaches
+	closed bool
+	ended  int64 // when it was closed
+
+	older, newer *scopeFrame // of the parent's open children; the parent's lock guards them
 }
 
 // stretch is a part of time.
@@ -91,9 +93,11 @@ func Scope(ctx context.Context, name string) (inner context.Context, end func())
 }
 
 func openScope(ctx context.Context, name string) (context.Context, func()) {
-	parent, _ := ctx.Value(frameKey{}).(*scopeFrame)
+	parent, _ := ctx.(*scopeFrame)
 	if parent == nil {
-		return ctx, noEnd
+		if parent, _ = ctx.Value(frameKey{}).(*scopeFrame); parent == nil {
+			return ctx, noEnd
+		}
 	}
 	f := &scopeFrame{Context: ctx, tree: parent.tree, parent: parent}
 	f.node = f.tree.child(parent.node, name)
@@ -116,10 +120,23 @@ func openScope(ctx context.Context, name string) (context.Context, func()) {
 }
 
 func (f *scopeFrame) childOpened(c *scopeFrame) {
-	if f.children == nil {
-		f.children = map[*scopeFrame]struct{}{}
+	if c.older = f.open; c.older != nil {
+		c.older.newer = c
 	}
-	f.children[c] = struct{}{}
+	f.open = c
+}
+
+// childLeft takes a child out of the list of those that are open.
+func (f *scopeFrame) childLeft(c *scopeFrame) {
+	if c.older != nil {
+		c.older.newer = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		f.open = c.older
+	}
+	c.older, c.newer = nil, nil
 }
 
 // childClosed adds the time of a child to the covered time. Children that run at
@@ -127,7 +144,7 @@ func (f *scopeFrame) childOpened(c *scopeFrame) {
 // the parent up to the parent's end. This is known only now, so it is subtracted
 // from the parent's own time.
 func (f *scopeFrame) childClosed(c *scopeFrame, t int64) {
-	delete(f.children, c)
+	f.childLeft(c)
 	if !f.closed {
 		f.cover(c.start, t)
 		return
@@ -153,8 +170,8 @@ func (f *scopeFrame) cover(from, to int64) {
 		return
 	}
 	oldest := to // of the children that are open
-	for open := range f.children {
-		oldest = min(oldest, open.start)
+	for c := f.open; c != nil; c = c.older {
+		oldest = min(oldest, c.start)
 	}
 	for len(f.done) > 0 && (f.done[0].to <= oldest || len(f.done) > maxSpans) {
 		f.folded += f.done[0].to - f.done[0].from
@@ -200,6 +217,7 @@ type scopeNode struct {
 	parent *scopeNode
 	name   string
 	open   atomic.Int64
+	recent atomic.Pointer[scopeNode] // the child that was found last
 
 	mu          sync.Mutex
 	call        histogram
@@ -248,11 +266,15 @@ func (t *scopeTree) child(parent *scopeNode, name string) *scopeNode {
 			return up
 		}
 	}
+	if n := parent.recent.Load(); n != nil && n.name == name {
+		return n
+	}
 	key := scopeKey{parent.id, name}
 	t.mu.RLock()
 	n := t.index[key]
 	t.mu.RUnlock()
 	if n != nil {
+		parent.recent.Store(n)
 		return n
 	}
 	t.mu.Lock()

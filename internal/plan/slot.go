@@ -68,7 +68,7 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	s := sl.sess
 	record := sl.plans != nil && !s.paused
-	if record {
+	if record && !s.backend.Async {
 		sl.plan.handle.Expect(sl.after)
 	}
 	sl.run, sl.folded, sl.ran = nil, nil, [2]int64{}
@@ -85,7 +85,17 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 		k += s.prog.ends[end]
 	}
 	if record {
-		sl.record(ctx, k, b)
+		sl.choose(k)
+		if !s.backend.Async {
+			// Before Acquire, whose lock waits for all that was touched before it; and now,
+			// because the run needs these inputs too.
+			inputs := take(sl.plan.reads, b, sl.plan.inputs[:0])
+			sl.run = sl.plan.handle.Acquire()
+			sl.tell(ctx, b, inputs)
+		} else {
+			sl.run = sl.plan.handle.Acquire()
+		}
+		sl.after, sl.run.Start = sl.run.After(), profile.Now()
 	}
 	if err := sl.execs[k].Enqueue(ctx, b, sl.run); err != nil {
 		sl.abandon()
@@ -93,30 +103,45 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	sl.running, sl.last = k, k
 	if sl.run != nil && s.backend.Async {
-		sl.folded = sl.plan.handle.Fold() // the device is at work meanwhile
+		sl.besideRun(ctx, b)
 	}
 	return nil
 }
 
-// record begins the recording of a run. It first touches memory that Acquire does not,
-// because a lock waits for all that was touched before it.
-func (sl *Slot) record(ctx context.Context, bucket int, b tensor.Bind) {
-	s := sl.sess
-	if of := [2]int{s.phase, bucket}; of != sl.of || sl.plan.costs == nil {
-		if sl.plan.costs != nil {
-			sl.plans[sl.of[0]][sl.of[1]] = sl.plan
-		}
-		sl.plan, sl.of = sl.plans[s.phase][bucket], of
+// choose makes plan the one of a bucket in the session's phase.
+func (sl *Slot) choose(bucket int) {
+	of := [2]int{sl.sess.phase, bucket}
+	if of == sl.of && sl.plan.costs != nil {
+		return
 	}
-	inputs := take(sl.plan.reads, b, sl.plan.inputs[:0]) // now: the run needs these inputs too
-	run := sl.plan.handle.Acquire()
+	if sl.plan.costs != nil {
+		sl.plans[sl.of[0]][sl.of[1]] = sl.plan
+	}
+	sl.plan, sl.of = sl.plans[of[0]][of[1]], of
+}
+
+// tell tells the run what costs and aggregates depend on. inputs are those that costs
+// depend on, in the memory of plan.inputs.
+func (sl *Slot) tell(ctx context.Context, b tensor.Bind, inputs []int32) {
+	run := sl.run
 	run.Tokens, run.Sequences, run.Rows = b.T, b.S, b.R
 	run.Costing, run.Inputs, sl.plan.inputs = sl.plan.costs, inputs, run.Inputs
-	if len(s.shares) > 0 {
-		s.share(run)
+	if len(sl.sess.shares) > 0 {
+		sl.sess.share(run)
 	}
 	run.InScope(ctx)
-	sl.run, sl.after, run.Start = run, run.After(), profile.Now()
+}
+
+// besideRun is what recording does while a device is at work: it costs the caller
+// nothing there. The slot keeps its inputs until the run is waited for.
+func (sl *Slot) besideRun(ctx context.Context, b tensor.Bind) {
+	s := sl.sess
+	sl.tell(ctx, b, take(sl.plan.reads, b, sl.plan.inputs[:0]))
+	sl.folded = sl.plan.handle.Fold()
+	if c := s.counter; c != nil {
+		s.rec.CountMemory(s.backend.Name, c.Allocations(), s.look)
+	}
+	sl.plan.handle.Expect(sl.after)
 }
 
 // Wait ends the run that Enqueue started; outputs can be read then.
@@ -135,9 +160,6 @@ func (sl *Slot) Wait() error {
 		sl.ran = [2]int64{sl.run.Start, sl.run.End} // Release may give the run to somebody else
 		sl.sess.recorded = true
 		err := cmp.Or(sl.folded, sl.plan.handle.Release(sl.run))
-		if c := sl.sess.counter; c != nil {
-			sl.sess.rec.CountMemory(sl.sess.backend.Name, c.Allocations(), sl.sess.look)
-		}
 		if sl.plan.handle.ProbeDue() {
 			if p, ok := sl.execs[k].(Prober); ok {
 				p.Probe(sl.sess.rec)

@@ -164,7 +164,6 @@ func (e *exec) keep(int64) error {
 	clocks := unsafe.Slice((*int64)(unsafe.Pointer(&e.host[stampsAt])), n+e.ends)
 	run.Timing, run.Stamps = e, append(run.Stamps[:0], clocks[:n]...)
 	run.Stamps = append(run.Stamps, slices.Max(clocks[n:])) // some values have fewer blocks, whose ends are 0
-	wholeStamps(run.Stamps, e.begins)
 	return nil
 }
 
@@ -187,6 +186,7 @@ func wholeStamps(stamps []int64, begins []int) {
 // stream waits: for the launch, and for runs before this one. The plan may be closed.
 func (e *exec) Times(run *profile.Run) {
 	const stream = 1
+	wholeStamps(run.Stamps, e.begins)
 	started, end := e.lanes.HostTimes(run)
 	n := len(e.lanes.Plan.Steps)
 	shift := e.be.clock.Align(run.Stamps[n+2], end)
