@@ -59,6 +59,14 @@ const (
 	manyProbes = 16
 )
 
+// A recording that is too short for enoughProbes samples of each ceiling takes more at its
+// end, as long as all samples together have taken less than endShare of it. It takes
+// leastProbes in any case.
+const (
+	enoughProbes = 5
+	endShare     = 0.003
+)
+
 // mostProbeSamples bounds the samples that are kept of one ceiling: beyond it every
 // second one is dropped.
 const mostProbeSamples = 256
@@ -117,11 +125,17 @@ func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
 	r.released.paceProbe(int64(float64(now-ready) / share))
 }
 
-// Probes counts the samples of one ceiling so far.
-func (r *Recorder) Probes(probe Probe) int64 {
+// LacksProbe reports whether a recording that ends needs one more sample of a ceiling.
+func (r *Recorder) LacksProbe(probe Probe) bool {
 	r.probes.mu.Lock()
 	defer r.probes.mu.Unlock()
-	return r.probes.fold(probe).seen
+	switch n := r.probes.fold(probe).seen; {
+	case n < leastProbes:
+		return true
+	case n >= enoughProbes:
+		return false
+	}
+	return float64(r.probes.took) < endShare*float64(Now()-r.start)
 }
 
 // fold is the samples of one ceiling; p.mu is held.

@@ -27,3 +27,30 @@ func TestSampleThatLostItsProcessorTakesNoNegativeTime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A recording that ends takes three samples of a ceiling in any case, and up to five if
+// these are a small part of it.
+func TestProbesAtTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		lasted, each int64 // nanoseconds, of the recording and of a sample
+		want         int
+	}{
+		{1_000_000, 50_000, leastProbes},
+		{1_000_000_000, 50_000, enoughProbes},
+		{50_000_000, 40_000, 4}, // 120 us are less than 0.3 per cent of 50 ms, 160 are not
+	} {
+		rec, probe := NewRecorder(Options{}), Probe{Class: "f32"}
+		n := 0
+		for ; ; n++ {
+			rec.start = Now() - c.lasted
+			rec.probes.took = int64(n) * c.each
+			if !rec.LacksProbe(probe) {
+				break
+			}
+			rec.Probed(probe, 1e9, Now(), Now())
+		}
+		if n != c.want {
+			t.Errorf("%d samples of %d ns in %d ns, expected %d", n, c.each, c.lasted, c.want)
+		}
+	}
+}

@@ -68,15 +68,15 @@ func (e *exec) Probe(rec *profile.Recorder) {
 	}
 }
 
-// enoughProbes is how many samples of each ceiling a recording has at the end.
-const enoughProbes = 5
+// restTries bounds the samples of a ceiling at the end of a recording: those that lose their
+// processor do not count.
+const restTries = 10
 
-// ProbeRest takes the samples that a short recording lacks. Samples that lose their
-// processor do not count, so there may be twice as many tries.
+// ProbeRest takes the samples that a short recording lacks.
 func (e *exec) ProbeRest(rec *profile.Recorder) {
 	p := e.be.prober()
 	for kind, probe := range p.kinds {
-		for try := 0; try < 2*enoughProbes && rec.Probes(probe) < enoughProbes; try++ {
+		for try := 0; try < restTries && rec.LacksProbe(probe); try++ {
 			e.sample(rec, p, kind)
 		}
 	}
