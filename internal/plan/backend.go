@@ -146,9 +146,10 @@ type BindOptions struct {
 type Exec interface {
 	// Describe fills the backend's part of the profile's plan: kernels, lanes.
 	Describe(p *profile.Plan)
-	// Enqueue starts a run; the IO arena must not be touched until Wait. run
-	// may be nil. Cancelling ctx ends the run at the next step. After an error
-	// nothing runs, and Wait is not called.
+	// Enqueue starts a run; the IO arena must not be written until Wait. run
+	// may be nil. After Enqueue an asynchronous device uses lanes and costs of run
+	// only: the session tells it its sizes meanwhile. Cancelling ctx ends the run at the
+	// next step. After an error nothing runs, and Wait is not called.
 	Enqueue(ctx context.Context, bind tensor.Bind, run *profile.Run) error
 	// Wait returns when the run has ended and its outputs can be read.
 	Wait() error

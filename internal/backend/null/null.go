@@ -186,7 +186,8 @@ func (b *Backend) pause() {
 type job struct {
 	ctx    context.Context
 	bind   tensor.Bind
-	run    *profile.Run
+	run    *profile.Run // nil: not recorded
+	view   profile.Run  // of run, for the reference executor, which stamps its first lane
 	ticket int
 }
 
@@ -262,11 +263,13 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		return err
 	}
 	e.run = run
-	j := job{ctx, b, run, e.be.ticket()}
+	j := job{ctx: ctx, bind: b, run: run, ticket: e.be.ticket()}
 	if run == nil {
 		e.work <- j
 		return nil
 	}
+	j.view = *run // now: later the session tells the run its sizes
+	j.view.Lanes = run.Lanes[1:]
 	host := &run.Lanes[0]
 	host.Wake = profile.Now()
 	k := len(e.plan.Steps) + stepLaunch
@@ -337,10 +340,7 @@ func (e *exec) job(j job) (err error) {
 		lane.Steps[step].End = profile.Now()
 	}
 	stamp(first+stepCopyIn, func() { e.copy(e.device, e.host, e.inputs) })
-	// The reference executor stamps lane 0 of the run it is given.
-	view := *j.run
-	view.Lanes = j.run.Lanes[1:]
-	if err := e.inner.Enqueue(j.ctx, j.bind, &view); err != nil {
+	if err := e.inner.Enqueue(j.ctx, j.bind, &j.view); err != nil {
 		return err
 	}
 	lane.Wake = wake
