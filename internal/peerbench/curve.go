@@ -116,12 +116,12 @@ func besideEachOther(runners []Runner, counts int) (out []Runner) {
 	return out
 }
 
-// steady is work that goes on for a while before it is timed. Caches of a large machine
-// hold a part of the weights: decoding with 16 threads gains 15 per cent from the first
-// to the 32nd token behind reads of other memory. The ceiling, which reads the same
-// memory some fifty times, has that gain.
+// steady is decode that is timed when it has gone on for a while. Behind a prompt, caches
+// of a large machine first have to fill with a part of the weights: with 16 threads a
+// token of Llama 1B takes 5.1 ms, and 3.8 ms some 100 tokens later. The ceiling skips as
+// many reads of all memory.
 func steady(w Work) Work {
-	w.Warm = 0.4
+	w.Skip = 96
 	return w
 }
 

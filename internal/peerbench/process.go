@@ -33,7 +33,7 @@ type request struct {
 	Ways    []string    `json:"ways,omitempty"`    // of hotpath to run each batch
 	Calls   int         `json:"calls,omitempty"`   // of each way in a turn
 	Seconds float64     `json:"seconds,omitempty"` // that turns may go on for
-	Warm    float64     `json:"warm,omitempty"`    // seconds of a way before each call that is timed
+	Skip    int         `json:"skip,omitempty"`    // tokens, or reads of all memory, before what is timed
 }
 
 type answer struct {

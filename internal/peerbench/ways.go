@@ -93,13 +93,13 @@ const readFor = 200 * time.Millisecond
 // "default".
 func (w *hotpathWorker) way(name string, q request) (how, error) {
 	if p, ok := samplings[name]; ok {
-		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(q.Steps, p)(batch) }, nil
+		return func(batch [][]int32, _ int) (float64, float64, error) { return w.decodeBatch(q, p)(batch) }, nil
 	}
 	work := func(other *hotpathWorker) how {
 		run := other.embedBatch
 		switch q.Op {
 		case "decode":
-			run = other.decodeBatch(q.Steps, sample.Params{})
+			run = other.decodeBatch(q, sample.Params{})
 		case "prefill":
 			run = other.prefillBatch
 		}
@@ -144,7 +144,7 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 		}
 	case "reads":
 		return func([][]int32, int) (float64, float64, error) {
-			return ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads, readFor) / 1e9, 1, nil
+			return ceiling.SteadyReadOf(context.Background(), int(w.tokenBytes()), threads, q.Skip, readFor) / 1e9, 1, nil
 		}, nil
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {
@@ -161,7 +161,7 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 
 // ways runs every batch each way, in the order of experiment.Place. The first batch
 // warms up. The others follow turn by turn, and start again while there is time
-// left. With q.Warm each call follows calls of its own kind.
+// left.
 func (w *hotpathWorker) ways(q request, a *answer) error {
 	hows := make([]how, len(q.Ways))
 	for i, name := range q.Ways {
@@ -183,8 +183,8 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 	calls := max(1, q.Calls)
 	began := w.now()
 	first := 0
-	if w.trains.warm {
-		first = 1 // another step before each round would only take long
+	if w.trains.warm || q.Skip > 0 {
+		first = 1 // another step, or what is skipped twice, would only take long
 	}
 	for k := first; k <= calls || w.now().Sub(began).Seconds() < q.Seconds || (k-1)%calls != 0; k++ {
 		batch := q.Batches[0]
@@ -193,13 +193,6 @@ func (w *hotpathWorker) ways(q request, a *answer) error {
 		}
 		for j := range hows {
 			i := experiment.Place(max(0, k-1), j, len(hows))
-			if k > 0 && q.Warm > 0 {
-				for start := w.now(); w.now().Sub(start).Seconds() < q.Warm; {
-					if _, _, err := hows[i](batch, k); err != nil {
-						return err
-					}
-				}
-			}
 			before := w.stats()
 			amount, seconds, err := hows[i](batch, k)
 			if err != nil {
@@ -243,7 +236,7 @@ func (t *turn) addCall(amount, seconds float64, before, after engine.Stats) {
 // together gives all ways turns at every work, in one request each.
 func (b bench) together(ctx context.Context, g Group, src *source, entries []*entry) error {
 	for i, work := range g.Works {
-		q := request{Op: work.Op, Steps: work.Steps, Calls: work.Reps, Seconds: work.Seconds, Warm: work.Warm}
+		q := request{Op: work.Op, Steps: work.Steps, Calls: work.Reps, Seconds: work.Seconds, Skip: work.Skip}
 		warm := work
 		warm.Texts = min(warm.Texts, max(1, warmTokens*work.Texts/work.tokens()))
 		q.Batches = append(q.Batches, src.batch(warm))

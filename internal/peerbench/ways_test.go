@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"hotpath/internal/testmodels"
 )
@@ -97,36 +96,6 @@ func TestTurns(t *testing.T) {
 	for _, bad := range []turn{{}, {Amount: []float64{1, 1, 1}, Seconds: []float64{1, 1, 1}}, {Amount: []float64{1, 1}, Seconds: []float64{1, 0}}} {
 		if err := new(Row).addTurns(bad, Work{Reps: 2}); err == nil {
 			t.Errorf("no error for %+v", bad)
-		}
-	}
-}
-
-// TestWaysWarmUp: a way works for some time before each of its calls that are timed, and
-// only these are in its turn.
-func TestWaysWarmUp(t *testing.T) {
-	batch := [][]int32{{10, 11, 12}}
-	for _, c := range []struct {
-		warm float64
-		runs int // one warms up, two are timed; the clock says 10 ms later at each look
-	}{{0, 3}, {0.03, 3 + 2*2}} {
-		var clock time.Time
-		w := &hotpathWorker{threads: 1, now: func() time.Time {
-			clock = clock.Add(10 * time.Millisecond)
-			return clock
-		}}
-		if err := w.open(testmodels.Dir(t, "bert"), "f32"); err != nil {
-			t.Fatal(err)
-		}
-		var a answer
-		if err := w.ways(request{Op: "embed", Batches: [][][]int32{batch, batch, batch}, Calls: 2, Warm: c.warm, Ways: []string{"auto"}}, &a); err != nil {
-			t.Fatal(err)
-		}
-		s := w.stats()
-		if runs := int(s.FineRuns + s.CoarseRuns); runs != c.runs || len(a.Turns[0].Amount) != 2 {
-			t.Errorf("warm for %v s: %d runs and %d timed calls, expected %d and 2", c.warm, runs, len(a.Turns[0].Amount), c.runs)
-		}
-		if err := w.close(); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Work struct {
 	Cores   bool    // the calls of a turn have a core each: its rate is the mean of theirs
 	Reps    int     // timed batches of one turn
 	Seconds float64 // of turns in a round, where runners are paired; 0 for one turn
-	Warm    float64 // seconds that a paired runner works before each timed call
+	Skip    int     // tokens of each sequence, or reads of all memory, that are not timed
 }
 
 func (w Work) tokens() int {

@@ -209,9 +209,9 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		if len(q.Ways) > 0 {
 			return w.ways(q, a)
 		}
-		return w.timed(q, a, w.decodeBatch(q.Steps, sample.Params{}))
+		return w.timed(q, a, w.decodeBatch(q, sample.Params{}))
 	case "bytes":
-		each := w.decodeBatch(q.Steps, sample.Params{})
+		each := w.decodeBatch(q, sample.Params{})
 		return w.timed(q, a, func(batch [][]int32) (float64, float64, error) {
 			tokens, seconds, err := each(batch)
 			return tokens / float64(len(batch)) * float64(w.tokenBytes()) / 1e9, seconds, err
@@ -236,7 +236,7 @@ func (w *hotpathWorker) answer(q request, a *answer) error {
 		return nil
 	case "greedy":
 		var err error
-		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], q.Steps, sample.Params{})
+		a.IDs, _, _, err = w.generate(ctx, q.Batches[0], 0, q.Steps, sample.Params{})
 		return err
 	}
 	return fmt.Errorf("hotpath has no op %s", q.Op)
@@ -268,14 +268,14 @@ func (w *hotpathWorker) embedBatch(batch [][]int32) (amount, seconds float64, er
 // prefillBatch generates the first token of each prompt.
 func (w *hotpathWorker) prefillBatch(batch [][]int32) (amount, seconds float64, err error) {
 	began := time.Now()
-	_, _, _, err = w.generate(context.Background(), batch, 1, sample.Params{})
+	_, _, _, err = w.generate(context.Background(), batch, 0, 1, sample.Params{})
 	return float64(tokensOf(batch)), time.Since(began).Seconds(), err
 }
 
-// decodeBatch generates so many tokens behind the first of each prompt.
-func (w *hotpathWorker) decodeBatch(steps int, how sample.Params) func(batch [][]int32) (amount, seconds float64, err error) {
+// decodeBatch generates q.Steps tokens behind the first of each prompt and q.Skip others.
+func (w *hotpathWorker) decodeBatch(q request, how sample.Params) func(batch [][]int32) (amount, seconds float64, err error) {
 	return func(batch [][]int32) (float64, float64, error) {
-		_, tokens, seconds, err := w.generate(context.Background(), batch, steps+1, how)
+		_, tokens, seconds, err := w.generate(context.Background(), batch, q.Skip, q.Skip+q.Steps+1, how)
 		return tokens, seconds, err
 	}
 }
@@ -293,8 +293,8 @@ func (w *hotpathWorker) tokenBytes() (bytes int64) {
 
 // generate goes on for n tokens with all prompts at once. amount
 // tokens in so many seconds are those made while every sequence was past its
-// prompt and none had ended.
-func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int, how sample.Params) (ids [][]int32, amount, seconds float64, err error) {
+// prompt and so many tokens behind it, and none had ended.
+func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, skip, n int, how sample.Params) (ids [][]int32, amount, seconds float64, err error) {
 	times := make([][]time.Time, len(prompts)) // of each token
 	streams := make([]*engine.Stream, len(prompts))
 	for i, prompt := range prompts {
@@ -319,10 +319,10 @@ func (w *hotpathWorker) generate(ctx context.Context, prompts [][]int32, n int, 
 			return nil, 0, 0, fmt.Errorf("%d tokens of a prompt were cached, expected none", c)
 		}
 	}
-	from, to := times[0][0], times[0][n-1]
+	from, to := times[0][skip], times[0][n-1]
 	for _, t := range times {
-		if t[0].After(from) {
-			from = t[0]
+		if t[skip].After(from) {
+			from = t[skip]
 		}
 		if t[n-1].Before(to) {
 			to = t[n-1]

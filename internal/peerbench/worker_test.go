@@ -162,13 +162,16 @@ func TestWorkerCountsBytes(t *testing.T) {
 func TestWorkerGoesFromSamplingToSampling(t *testing.T) {
 	text := func(first int32) []int32 { return []int32{first, 20, 30, 40, 50, 60} }
 	got := askWorker(t, testmodels.Dir(t, "llama"),
-		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Calls: 2, Ways: []string{"greedy", "top-p 0.9"}})
-	if got[0].Error != "" || len(got[0].Turns) != 2 {
-		t.Fatalf("answer %+v, expected two turns", got[0])
-	}
-	for i, turn := range got[0].Turns {
-		if !slices.Equal(turn.Amount, []float64{4, 4}) {
-			t.Errorf("way %d made %v tokens, expected 4 per call", i, turn.Amount)
+		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Calls: 2, Ways: []string{"greedy", "top-p 0.9"}},
+		request{Op: "decode", Batches: [][][]int32{{text(10)}, {text(11)}, {text(12)}}, Steps: 4, Skip: 3, Calls: 2, Ways: []string{"greedy", "threads=1"}})
+	for k, a := range got {
+		if a.Error != "" || len(a.Turns) != 2 {
+			t.Fatalf("answer %+v, expected two turns", a)
+		}
+		for i, turn := range a.Turns {
+			if !slices.Equal(turn.Amount, []float64{4, 4}) {
+				t.Errorf("request %d: way %d made %v tokens, expected 4 per call, others not counted", k, i, turn.Amount)
+			}
 		}
 	}
 }

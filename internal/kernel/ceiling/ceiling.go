@@ -195,6 +195,12 @@ func fastest(all [][len(patterns)]tally) (most float64) {
 // ReadOf is Read of that many bytes for about d, from pages that each worker wrote
 // itself.
 func ReadOf(ctx context.Context, bytes, threads int, d time.Duration) float64 {
+	return SteadyReadOf(ctx, bytes, threads, 0, d)
+}
+
+// SteadyReadOf is ReadOf behind some reads of all bytes: a large cache fills with a part of
+// them.
+func SteadyReadOf(ctx context.Context, bytes, threads, times int, d time.Duration) float64 {
 	threads = workers(threads)
 	share := max(readChunk, bytes/threads&^(readChunk-1))
 	buf, free := mapped(threads * share)
@@ -202,6 +208,9 @@ func ReadOf(ctx context.Context, bytes, threads int, d time.Duration) float64 {
 	together(threads, func(w int) { // pages lie near who first writes to them
 		touch(ctx, buf[w*share:(w+1)*share])
 	})
+	for before := float64(times) * float64(len(buf)); before > 0 && ctx.Err() == nil; {
+		before -= Read(ctx, buf, threads, d) * d.Seconds()
+	}
 	return Read(ctx, buf, threads, d)
 }
 
