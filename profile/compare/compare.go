@@ -193,8 +193,10 @@ type PlanDiff struct {
 	Wait   Diff     `json:"wait"`
 	Steps  []Diff   `json:"steps"`
 	Kinds  []Diff   `json:"kinds"`
-	Layers []Diff   `json:"layers"`
-	Waits  []Diff   `json:"waits"` // parts of Wait: at barriers, by place
+	// Places are the steps of one name in all layers, of ops that have several of them.
+	Places []Diff `json:"places"`
+	Layers []Diff `json:"layers"`
+	Waits  []Diff `json:"waits"` // parts of Wait: at barriers, by place
 	// Shift is the common change of the rows of ops and steps that was found to be
 	// real, in per cent and by measure. LayerShift is the same for layers. 0: no
 	// common change was found.
@@ -203,6 +205,7 @@ type PlanDiff struct {
 
 	Outside  [2]float64 `json:"-"` // of steps, on each side: dispatch and idle, per run
 	tail     float64    // A's p95 of a run, in nanoseconds
+	whole    bool       // changes of rows contain what all have in common
 	evidence evidence
 }
 
@@ -217,6 +220,7 @@ type Comparison struct {
 	Total      Diff         `json:"total"` // of A's runs, and how long B takes for as many
 	Plans      []PlanDiff   `json:"plans"`
 	Scopes     []ScopeDiff  `json:"scopes"`
+	Batches    []BatchDiff  `json:"batches"`
 	Ledger     []LedgerDiff `json:"ledger"`
 	Uneven     []UnevenDiff `json:"uneven"`
 	Memory     []MemoryDiff `json:"memory"`
@@ -249,7 +253,7 @@ func (c *Comparison) Different() []*Diff {
 // different lists the plan's rows that are more than noise, without its total.
 func (p *PlanDiff) different() []*Diff {
 	var out []*Diff
-	for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
+	for _, rows := range [][]Diff{p.Kinds, p.Places, p.Layers, p.Steps, p.Waits} {
 		for k := range rows {
 			if rows[k].Changed() {
 				out = append(out, &rows[k])
@@ -286,8 +290,8 @@ func (c *Comparison) Real() (percent, low, high float64) {
 
 func sq(v float64) float64 { return v * v }
 
-// real sums kinds, layers or steps, whichever say most: a kind and a layer are
-// tested as a whole. Errors of rows are taken to be independent.
+// real sums kinds, places, layers or steps, whichever say most: a kind, a place and a layer
+// are tested as a whole. Errors of rows are taken to be independent.
 func (p *PlanDiff) real() (mid, low, high float64) {
 	sum := func(rows ...[]Diff) (mid, low, high float64) {
 		var below, above float64
@@ -301,12 +305,16 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 		}
 		return mid, mid - math.Sqrt(below), mid + math.Sqrt(above)
 	}
-	for _, rows := range [][]Diff{p.Steps, p.Layers, p.Kinds} {
+	for _, rows := range [][]Diff{p.Steps, p.Layers, p.placed(), p.Kinds} {
 		wait := []Diff{p.Wait}
 		if !p.Wait.Changed() {
 			wait = p.Waits
 		}
-		if m, l, h := sum(rows, []Diff{p.Common}, wait); math.Abs(m) >= math.Abs(mid) {
+		common := []Diff{p.Common}
+		if p.whole {
+			common = nil
+		}
+		if m, l, h := sum(rows, common, wait); math.Abs(m) >= math.Abs(mid) {
 			mid, low, high = m, l, h
 		}
 	}
@@ -323,7 +331,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
@@ -382,7 +390,7 @@ func (c *Comparison) warn(format string, args ...any) {
 // Same reports that no difference was found, neither of time nor of work nor of
 // memory.
 func (c *Comparison) Same() bool {
-	return len(c.Different()) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
+	return len(c.Different()) == 0 && len(c.Batches) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })

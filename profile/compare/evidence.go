@@ -17,15 +17,28 @@ type evidence struct {
 	wait   blockValues
 	waits  []blockValues // [PlanDiff.Waits]
 	total  blockValues
-	votes  [levels]int // rows of a level that said what they have in common
+	whole  [levels]blockValues // the voters of a level together, by their time
+	votes  [levels]int         // rows of a level that said what they have in common
 	// paired recordings were made in turn, the k-th of A beside the k-th of B.
 	paired      bool
 	apartInTime bool // all of one side were made before any of the other
+	resized     bool // the sides have other batches
 }
 
 // blockValues are a row's blocks: logarithms of time for work, but for waits,
 // which are shares.
 type blockValues [measures][2][][]float64 // [measure][side][recording][block]
+
+func (x *blockValues) clone() (out blockValues) {
+	for m := range x {
+		for side, recs := range x[m] {
+			for _, blocks := range recs {
+				out[m][side] = append(out[m][side], slices.Clone(blocks))
+			}
+		}
+	}
+	return out
+}
 
 // level is the kind of a row: run, op, layer or step.
 type level int
@@ -34,7 +47,8 @@ const (
 	ofAll level = iota // whole runs, what all steps have in common, waits
 	ofKinds
 	ofLayers
-	ofSteps // have in common what kinds have
+	ofSteps  // have in common what kinds have
+	ofPlaces // the same
 	levels
 )
 
@@ -44,11 +58,14 @@ type evidenceRow struct {
 	level level
 	votes bool // on what all rows of its level have in common
 	x     blockValues
+	whole blockValues // x before what rows have in common was subtracted
 }
 
-// sample takes the evidence from both sides while they are at hand.
-func (d *PlanDiff) sample(a, b *side) {
+// sample takes the evidence from both sides while they are at hand. resized: the sides
+// have other batches. If these differ by timing alone, times are compared at equal size.
+func (d *PlanDiff) sample(a, b *side, resized bool) {
 	e := &d.evidence
+	e.resized = resized
 	e.paired, e.apartInTime = inTurn(a, b), apartInTime(a, b)
 	sides := sampled(a, b, e.paired)
 	per := [2]int{}
@@ -73,10 +90,13 @@ func (d *PlanDiff) sample(a, b *side) {
 	}
 	// timed reads the blocks of rows whose time depends on the batch.
 	timed := func(x *blockValues, row func(side int, r *recording, size sizeEffect) rowSample) {
-		size := newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).perRun() })
+		var size sizeEffect
+		if !resized {
+			size = newSizeEffect(sides, func(i int, r *recording) []float64 { return row(i, r, sizeEffect{}).perRun() })
+		}
 		take(x, func(i int, r *recording) [measures][]float64 { return row(i, r, size).blocks(per[i]) })
 	}
-	for k, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {
+	for k, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps, d.Places} {
 		for i := range rows {
 			r := &rows[i]
 			if len(r.a) == 0 || len(r.b) == 0 {
@@ -106,6 +126,9 @@ func (d *PlanDiff) sample(a, b *side) {
 	}
 	slices.Sort(run)
 	d.tail = stats.Quantile(run, tailQuantile)
+	for i := range e.rows {
+		e.rows[i].whole = e.rows[i].x.clone()
+	}
 	d.takeCommon(ofKinds)
 	d.takeCommon(ofLayers)
 }
@@ -250,7 +273,7 @@ func (d *PlanDiff) takeCommon(of level) {
 			}
 			return out
 		}
-		e.shifts[of][m] = series(-1)
+		e.shifts[of][m], e.whole[of][m] = series(-1), e.together(m, voters, before)
 		if e.votes[of] < fewVotes { // nothing tells the machine from the rows
 			continue
 		}
@@ -259,7 +282,9 @@ func (d *PlanDiff) takeCommon(of level) {
 			if len(voters) <= fewVotes {
 				return -1
 			}
-			return slices.IndexFunc(voters, func(v *evidenceRow) bool { return v == row || row.level == ofSteps && v.diff.Name == row.diff.kind })
+			return slices.IndexFunc(voters, func(v *evidenceRow) bool {
+				return v == row || row.level.common() != row.level && v.diff.Name == row.diff.kind
+			})
 		}
 		rest := map[int][2][][]float64{-1: e.shifts[of][m]}
 		for i := range voters {
@@ -277,6 +302,27 @@ func (d *PlanDiff) takeCommon(of level) {
 			}
 		}
 	}
+}
+
+// together is the change of rows, block by block, as a mean by their time.
+func (e *evidence) together(m Measure, rows []*evidenceRow, before []float64) (out [2][][]float64) {
+	for side := range out {
+		for r, blocks := range e.wait[m][side] {
+			sums := make([]float64, len(blocks))
+			var all float64
+			for i, row := range rows {
+				all += row.diff.Before
+				for b := range sums {
+					sums[b] += row.diff.Before * (row.x[m][side][r][b] - before[i])
+				}
+			}
+			for b := range sums {
+				sums[b] /= max(all, 1)
+			}
+			out[side] = append(out[side], sums)
+		}
+	}
+	return out
 }
 
 // common is the level whose rows determine the common change of this level's

@@ -146,7 +146,7 @@ func (c *Comparison) judge(machine float64, work workCount) {
 		for k := range d.Waits {
 			d.Waits[k].conclude(few)
 		}
-		for _, rows := range [][]Diff{d.Kinds, d.Layers, d.Steps} {
+		for _, rows := range [][]Diff{d.Kinds, d.Places, d.Layers, d.Steps} {
 			for k := range rows {
 				rows[k].conclude(few)
 				rows[k].countWork(work[d.Phase])
@@ -158,7 +158,7 @@ func (c *Comparison) judge(machine float64, work workCount) {
 // families is how many families of tests there are: those of rows, scopes, amounts of
 // whole recordings, and lanes of steps, if these were tested. They share falseAlarms.
 func (c *Comparison) families() float64 {
-	n := float64(levels) + 1
+	n := float64(levels) // places and layers are one family
 	uneven := slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested })
 	if uneven || slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) {
 		n++
@@ -247,15 +247,21 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitMargin, waitFloor), points)
 		}
 		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
+		agreed := e.agreed(m)
+		d.whole = d.whole || !agreed[ofKinds]
 		if e.votes[ofKinds] >= fewVotes {
-			take(ofAll, &d.Common, m, of(e.shifts[ofKinds][m]), apart, growth)
+			common := e.shifts[ofKinds][m]
+			if !agreed[ofKinds] {
+				common = e.whole[ofKinds][m]
+			}
+			take(ofAll, &d.Common, m, of(common), apart, growth)
 			apart = leastMargin
 		}
-		shifts := e.rowShifts(m)
+		shifts := e.rowShifts(m, agreed)
 		luck := e.luck(shifts)
 		var doubt [levels]float64 // variance of what the other rows have in common
 		for l, to := range map[level]*[measures]float64{ofKinds: &d.Shift, ofLayers: &d.LayerShift} {
-			if e.votes[l] < fewVotes {
+			if e.votes[l] < fewVotes || !agreed[l] {
 				continue
 			}
 			doubt[l] = medianVariance * luck[l].others() / float64(e.votes[l]-1)
@@ -271,7 +277,7 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 				continue // nothing to hold a layer against
 			}
 			s := luck[r.level].moderated(shifts[i], i)
-			if r.level == ofSteps {
+			if r.level >= ofSteps {
 				s = s.plus(varianceOf(luck[ofKinds].squares))
 				if !e.repeated() { // steps are hit one by one: luck has longer tails than Student's
 					s.freedom = min(s.freedom, moderation)
@@ -284,10 +290,30 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 				s.freedom = moderation // the floor holds it
 			}
 			s.variance += doubt[r.level.common()]
-			take(r.level, r.diff, m, s, apart, growth)
+			family := r.level
+			if family == ofPlaces {
+				family = ofLayers // a few tests more: kinds, the fewest, shall not pay for them
+			}
+			take(family, r.diff, m, s, apart, growth)
 		}
 	}
 	return tests
+}
+
+// agreed reports for kinds and layers whether what the median of them did was common to
+// all: nothing speaks against it, or all together, by their time, moved like that. A row
+// may be short, and what happens to three short ones is not the machine's. Only recordings
+// in turn can tell, because then the machine is the same for both sides on average. Kinds
+// depend on the size of batches each in its own way, so they have nothing in common where
+// batches differ.
+func (e *evidence) agreed(m Measure) (out [levels]bool) {
+	for _, l := range []level{ofKinds, ofLayers} {
+		s, whole := e.within(m, e.shifts[l][m]), e.shift(m, e.whole[l][m]).mid
+		alike := s.mid*whole > 0 && math.Abs(whole) >= math.Abs(s.mid)/2
+		found := math.Abs(s.mid) > student.Quantile(falseAlarms, s.freedom)*math.Sqrt(s.variance)
+		out[l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || alike || !found)
+	}
+	return out
 }
 
 // within is the shift between these recordings, whatever its cause. Its variance is
@@ -316,11 +342,17 @@ func (s shiftOf) plus(variance, freedom float64) shiftOf {
 	return s
 }
 
-// rowShifts are the shifts of all rows in one measure.
-func (e *evidence) rowShifts(m Measure) []shiftOf {
+// rowShifts are the shifts of all rows in one measure: beyond what all have in common
+// where that is agreed.
+func (e *evidence) rowShifts(m Measure, agreed [levels]bool) []shiftOf {
 	out := make([]shiftOf, len(e.rows))
 	for i := range e.rows {
-		out[i] = e.shift(m, e.rows[i].x[m])
+		r := &e.rows[i]
+		x := &r.x
+		if !agreed[r.level.common()] {
+			x = &r.whole
+		}
+		out[i] = e.shift(m, x[m])
 	}
 	return out
 }

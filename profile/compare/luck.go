@@ -34,7 +34,7 @@ func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 		r, s := &e.rows[i], shifts[i]
 		to := &out[r.level]
 		switch {
-		case r.level != ofSteps && !r.votes, r.outsideLayers():
+		case r.level < ofSteps && !r.votes, r.level == ofPlaces && !repeated, r.outsideLayers():
 			continue
 		case repeated:
 			to.squares = append(to.squares, s.variance)

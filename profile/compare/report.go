@@ -64,6 +64,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 		p := &c.Plans[i]
 		out = append(out, p.table("plan "+p.Name+" "+p.Phase, fmt.Sprintf("%d and %d runs", p.Runs[0], p.Runs[1]), []Diff{p.Total, p.Common, p.Wait}, -1),
 			p.table("by op", table.Join("a fused step counts as what most of it is", shifted(p.Shift, "steps")), p.Kinds, o.Top))
+		if len(p.Places) > 0 {
+			out = append(out, p.table("by step, all layers", "of ops with several steps per layer", p.Places, o.Top))
+		}
 		if len(p.Layers) > 1 {
 			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
 		}

@@ -11,13 +11,16 @@ import (
 )
 
 // ScopeDiff is one scope before and after: what the host does outside of runs, and
-// what contains them. Times are of one call, in nanoseconds: medians of a recording,
-// and of these the mean over the recordings of a side.
+// what contains them. Times are of one call, in nanoseconds: medians of a recording
+// (of fewer than fewCalls calls the mean, because one of them may do nearly all), and of
+// these the mean over the recordings of a side.
 type ScopeDiff struct {
 	Name string `json:"name"` // with the scopes around it: compile/pack weights
 	// OutsideRuns: the row is what of the scope has no run in flight. Its calls are
 	// the runs, and its time is the mean of a run.
 	OutsideRuns bool `json:"outside_runs,omitempty"`
+	// OfMean: the calls are few, and Before, After and Change are of their mean.
+	OfMean bool `json:"of_mean,omitempty"`
 
 	Calls  [2]float64 `json:"calls"` // per recording, before and after
 	Before float64    `json:"before_ns"`
@@ -31,12 +34,26 @@ type ScopeDiff struct {
 // Changed reports whether the difference is more than noise.
 func (d *ScopeDiff) Changed() bool { return d.Verdict == Slower || d.Verdict == Faster }
 
+// outsideOfRuns ends the name of a row of OutsideRuns.
+const outsideOfRuns = ", outside of runs"
+
 // scopeFloor is the smallest change of a scope that is reported. Quantiles of calls
 // are good to some per cent, and no other row shows what the machine did to a scope.
 const scopeFloor = 0.1
 
+// fewCalls of a scope have no median that says what they take.
+const fewCalls = 8
+
 // scopeCalls is a scope of one recording.
 type scopeCalls struct{ calls, median float64 }
+
+// callsOf are the calls of a scope that was closed at least once.
+func callsOf(s *profile.ScopeStats) scopeCalls {
+	if s.Calls < fewCalls && s.Total > 0 {
+		return scopeCalls{float64(s.Calls), float64(s.Total) / float64(s.Calls)}
+	}
+	return scopeCalls{float64(s.Calls), float64(s.Call.P50)}
+}
 
 // compareScopes compares every scope that all recordings have. Only several
 // recordings of each side can tell: the calls of one recording share its machine.
@@ -49,7 +66,7 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 	whole := mean(walls)
 	var found [2]map[string][]scopeCalls
 	var order []string
-	outside := map[string]bool{}
+	outside, sizes := map[string]bool{}, tokensPerRun(a)
 	for side, profiles := range [2][]*profile.Profile{a, b} {
 		found[side] = map[string][]scopeCalls{}
 		for _, p := range profiles {
@@ -58,16 +75,16 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 					if side == 0 && found[0][name] == nil {
 						order = append(order, name)
 					}
-					found[side][name] = append(found[side][name], scopeCalls{float64(s.Calls), float64(s.Call.P50)})
+					found[side][name] = append(found[side][name], callsOf(s))
 				}
 			}
 			if h, ok := p.OutsideRuns(); ok && h.Time > 0 {
-				name := h.Scope.Name + ", outside of runs"
+				name := h.Scope.Name + outsideOfRuns
 				if side == 0 && found[0][name] == nil {
 					order = append(order, name)
 				}
 				outside[name] = true
-				found[side][name] = append(found[side][name], scopeCalls{float64(h.Runs), float64(h.Time) / float64(h.Runs)})
+				found[side][name] = append(found[side][name], scopeCalls{float64(h.Runs), float64(h.Time) / allRuns(p, sizes)})
 			}
 		}
 	}
@@ -86,6 +103,7 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 			continue
 		}
 		d.Before, d.After, d.Calls = mean(medians[0]), mean(medians[1]), [2]float64{mean(calls[0]), mean(calls[1])}
+		d.OfMean = !d.OutsideRuns && d.Calls[0] > 1 && max(slices.Max(calls[0]), slices.Max(calls[1])) < fewCalls
 		d.Change.Percent = 100 * (d.After/d.Before - 1)
 		d.Added = table.PercentOf(d.Calls[0]*(d.After-d.Before), whole)
 		if e.repeated() && !e.apartInTime {
@@ -98,6 +116,14 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 		out = append(out, d)
 	}
 	return out
+}
+
+// allRuns is how many runs a recording has, as many of A's as have its tokens.
+func allRuns(p *profile.Profile, sizes map[string]float64) (runs float64) {
+	for i := range p.Plans {
+		runs += runsOf(&p.Plans[i], sizes)
+	}
+	return runs
 }
 
 // scopePaths are the names of a recording's scopes with those around them. Parents
@@ -131,7 +157,7 @@ func (c *Comparison) judgeScopes() {
 // scopesTable lists scopes: those that changed first, then those that are near to it.
 func (c *Comparison) scopesTable(top int) table.Table {
 	f := folding{top: top}
-	t := table.Table{Title: "scopes", Note: "ms of the median call; the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
+	t := table.Table{Title: "scopes", Note: "ms of the median call (fewer than 8 calls: of the mean); the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
 		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Scopes), func(a, b ScopeDiff) int {
 		return cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse))
@@ -154,6 +180,13 @@ func (d *ScopeDiff) says() string {
 	if d.OutsideRuns {
 		return fmt.Sprintf("Scope %s takes %s ms a run in place of %s: %+.1f %% (%+.1f to %s)%s.", d.Name, table.Fms(d.After), table.Fms(d.Before), d.Change.Percent, *d.Change.Low, d.Change.upTo(), of)
 	}
-	return fmt.Sprintf("The median call of scope %s is %.1f %% %s (%.1f to %.1f): %s ms became %s%s.",
-		d.Name, size, faster(d.Change.Percent), low, high, table.Fms(d.Before), table.Fms(d.After), of)
+	call := "The median call"
+	switch {
+	case d.OfMean:
+		call = "The mean call"
+	case d.Calls[0] == 1 && d.Calls[1] == 1:
+		call = "The call"
+	}
+	return fmt.Sprintf("%s of scope %s is %.1f %% %s (%.1f to %.1f): %s ms became %s%s.",
+		call, d.Name, size, faster(d.Change.Percent), low, high, table.Fms(d.Before), table.Fms(d.After), of)
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,5 +149,30 @@ func TestTimeBetweenRunsIsCompared(t *testing.T) {
 	c = compare(t, between(rng, 0, 3, 1e5), between(rng, 1, 3, 2e6))
 	if d := row(c); d.Verdict == Same && (c.scopesTable(0).Rows[0][0] != name || !strings.Contains(c.Summary(), "Nearest to a difference is scope "+name+": +") || !strings.Contains(c.Summary(), " to more)")) {
 		t.Errorf("p is %v, the first scope is %s, and the summary %q", d.Change.Holm, c.scopesTable(0).Rows[0][0], c.Summary())
+	}
+}
+
+// Of few calls one may do all the work: the mean tells, not the median. The scope inside
+// says more than what of its parent lies outside of runs.
+func TestFewCallsByTheirMean(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	series := func(side int, pack float64) []*profile.Profile {
+		out := hosts(rng, side, 6, 1)
+		for _, p := range out {
+			wobble := math.Exp(0.03 * rng.NormFloat64())
+			p.Scopes = append(p.Scopes, profile.ScopeStats{ID: 4, Parent: 0, Name: "load", Calls: 3, Total: int64(pack * wobble), Call: profile.Dist{P50: 30_000}})
+		}
+		return out
+	}
+	c := compare(t, series(0, 7e6), series(1, 28e6))
+	i := slices.IndexFunc(c.Scopes, func(d ScopeDiff) bool { return d.Name == "compile/load" })
+	if d := &c.Scopes[i]; d.Verdict != Slower || !d.OfMean || math.Abs(d.Change.Percent-300) > 60 || !strings.HasPrefix(d.says(), "The mean call of scope compile/load is ") {
+		t.Errorf("%+v: %s", d, d.says())
+	}
+	inner := ScopeDiff{Name: "work/compile", Added: 4, Verdict: Slower}
+	outer := ScopeDiff{Name: "work" + outsideOfRuns, OutsideRuns: true, Added: 4.1, Verdict: Slower}
+	c.Scopes = []ScopeDiff{inner, outer}
+	if !c.within(&c.Scopes[1]) || c.within(&c.Scopes[0]) {
+		t.Error("the scope inside of work does not stand for work outside of runs")
 	}
 }

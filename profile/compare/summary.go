@@ -15,6 +15,9 @@ import (
 // not.
 func (c *Comparison) Summary() string {
 	out, largest := c.certain()
+	for i := range c.Batches {
+		out = slices.Insert(out, i, c.Batches[i].says())
+	}
 	different := c.Different()
 	tested := slices.ContainsFunc(c.Plans, func(p PlanDiff) bool { return p.Total.Verdict != Untested })
 	took := longer(table.PercentOf(c.Total.Delta(), c.Total.Before))
@@ -25,12 +28,31 @@ func (c *Comparison) Summary() string {
 	case !tested:
 		out = append(out, fmt.Sprintf("Too few runs to compare times: B took %s, and whether that is a difference is not known.", took))
 	default:
-		out = append(out, fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may.", took))
+		text := fmt.Sprintf("No difference of time was found in runs: B took %s, which two recordings of one build may", took)
+		if noise := c.noise(); noise > 0 {
+			text += fmt.Sprintf(" (less than %.1f %% of whole runs cannot be told from noise here)", noise)
+		}
+		out = append(out, text+".")
 	}
 	if what, ch := c.nearest(); ch != nil && tested && largest < leastNear {
 		out = append(out, fmt.Sprintf("Nearest to a difference is %s: %+.1f %% (%+.1f to %s), with p = %.2f after correction; more recordings in turn would tell.", what, ch.Percent, *ch.Low, ch.upTo(), ch.Holm))
 	}
 	return strings.Join(out, " ")
+}
+
+// noise is what whole runs of the plan that takes most time may differ by in two recordings
+// of one build, in per cent; 0 if that is not known.
+func (c *Comparison) noise() float64 {
+	var most *PlanDiff
+	for i := range c.Plans {
+		if p := &c.Plans[i]; p.Total.tested && (most == nil || p.Total.Before*float64(p.Runs[0]) > most.Total.Before*float64(most.Runs[0])) {
+			most = p
+		}
+	}
+	if most == nil {
+		return 0
+	}
+	return most.Total.Mean.Noise
 }
 
 // finding is a sentence about a change, with its part of A's time in per cent.
@@ -147,10 +169,11 @@ func (c *Comparison) lanesDiffer() bool {
 		slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() })
 }
 
-// within reports whether a scope changed because one inside of it did, which says more.
+// within reports whether a scope, or what of it lies outside of runs, changed because a
+// scope inside of it did, which says more.
 func (c *Comparison) within(of *ScopeDiff) bool {
 	return slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool {
-		return d.Changed() && strings.HasPrefix(d.Name, of.Name+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2
+		return d.Changed() && strings.HasPrefix(d.Name, strings.TrimSuffix(of.Name, outsideOfRuns)+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2
 	})
 }
 
@@ -174,7 +197,7 @@ func (c *Comparison) nearest() (what string, change *Change) {
 	for i := range c.Plans {
 		p := &c.Plans[i]
 		share := float64(p.Runs[0]) / c.Total.Before
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits, {p.Wait}} {
+		for _, rows := range [][]Diff{p.Kinds, p.Places, p.Layers, p.Steps, p.Waits, {p.Wait}} {
 			for k := range rows {
 				for of := range measures {
 					if d := &rows[k]; d.tested && !d.Changed() {
@@ -271,7 +294,7 @@ func (p *PlanDiff) place() (most *Diff) {
 
 // has reports whether a row is one of the plan's.
 func (p *PlanDiff) has(d *Diff) bool {
-	for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps, p.Waits} {
+	for _, rows := range [][]Diff{p.Kinds, p.Places, p.Layers, p.Steps, p.Waits} {
 		for i := range rows {
 			if d == &rows[i] {
 				return true

@@ -131,7 +131,11 @@ func (c *Comparison) plan(a, b *side, work workCount) {
 	if a.tokens > 0 && b.tokens > 0 {
 		b.units = float64(b.tokens) * float64(a.runs) / float64(a.tokens)
 	}
-	if work[a.plan.Phase].rebatched {
+	resized := c.resizes(a.plan.Phase)
+	switch {
+	case resized:
+		c.warn("phase %q: batches differ, see the result: times are per work, whatever the batch, and bytes, which depend on it, are not judged", a.plan.Phase)
+	case work[a.plan.Phase].rebatched:
 		c.warn("phase %q: the sides put its tokens into different batches, which is no difference of the build: times are compared at equal batch size, and bytes, which depend on it, are not judged", a.plan.Phase)
 	}
 	d := PlanDiff{ID: a.plan.ID, Name: cmp.Or(a.plan.Name, a.plan.ID), Phase: a.plan.Phase, Runs: [2]int64{a.runs, b.runs}}
@@ -144,6 +148,7 @@ func (c *Comparison) plan(a, b *side, work workCount) {
 	for _, row := range foldRows(d.Steps, func(r *Diff) (string, int) { return profile.LayerName(r.Layer), r.Layer }) {
 		d.Layers = append(d.Layers, diff(a, b, row))
 	}
+	d.Places = places(a, b, d.Steps)
 	slices.SortStableFunc(d.Layers, func(x, y Diff) int { return cmp.Compare(x.Layer, y.Layer) })
 	d.Total = Diff{Name: "total", Layer: -1, Verdict: Same}
 	d.Total.Before, d.Total.After = a.wall/a.units, b.wall/b.units
@@ -167,7 +172,7 @@ func (c *Comparison) plan(a, b *side, work workCount) {
 		d.Outside[0] -= d.Steps[k].Before
 		d.Outside[1] -= d.Steps[k].After
 	}
-	d.sample(a, b)
+	d.sample(a, b, resized)
 	runs := float64(d.Runs[0])
 	c.Total.Before += runs * d.Total.Before
 	c.Total.After += runs * d.Total.After

@@ -30,7 +30,7 @@ func (c *Comparison) Worst() (percent float64, what string) {
 				take(ch.Percent, fmt.Sprintf("%s of a run of %s", m, p.Name))
 			}
 		}
-		for _, rows := range [][]Diff{p.Kinds, p.Layers, p.Steps} {
+		for _, rows := range [][]Diff{p.Kinds, p.Places, p.Layers, p.Steps} {
 			for k := range rows {
 				if d := &rows[k]; d.P95.Verdict == Slower && p.tail > 0 {
 					take(d.P95.Percent*d.base*d.tailOver/p.tail, fmt.Sprintf("p95 of a run of %s, by %s alone", p.Name, d.subject()))

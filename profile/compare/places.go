@@ -1,0 +1,56 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+)
+
+// A change of one step of a layer, in all layers, is too small to see in the row of an op
+// that has several steps per layer, as products have, and each layer alone is uncertain.
+// So these steps are compared by name, all layers together.
+
+// inAllLayers ends the names of such rows.
+const inAllLayers = " of all layers"
+
+// places gathers the steps of ops that have several per layer by their names.
+func places(a, b *side, steps []Diff) []Diff {
+	name := func(d *Diff) string { return d.Name[strings.LastIndexByte(d.Name, '/')+1:] }
+	ofKind, layers := map[string][]string{}, map[string][]int{}
+	for i := range steps {
+		d := &steps[i]
+		if d.Layer < 0 {
+			continue
+		}
+		key := d.kind + "\x00" + name(d)
+		if !slices.Contains(ofKind[d.kind], key) {
+			ofKind[d.kind] = append(ofKind[d.kind], key)
+		}
+		if !slices.Contains(layers[key], d.Layer) {
+			layers[key] = append(layers[key], d.Layer)
+		}
+	}
+	var several []Diff
+	for _, d := range steps {
+		if d.Layer >= 0 && len(ofKind[d.kind]) > 1 && len(layers[d.kind+"\x00"+name(&d)]) > 1 {
+			several = append(several, d)
+		}
+	}
+	var out []Diff
+	for _, row := range foldRows(several, func(d *Diff) (string, int) { return d.kind + "\x00" + name(d), -1 }) {
+		kind, place, _ := strings.Cut(row.Name, "\x00")
+		row.Name, row.kind = place+inAllLayers, kind
+		out = append(out, diff(a, b, row))
+	}
+	return out
+}
+
+// placed is the places, and the kinds that have none.
+func (p *PlanDiff) placed() []Diff {
+	out := slices.Clone(p.Places)
+	for i := range p.Kinds {
+		if k := &p.Kinds[i]; !slices.ContainsFunc(p.Places, func(d Diff) bool { return d.kind == k.Name }) {
+			out = append(out, *k)
+		}
+	}
+	return out
+}
