@@ -44,8 +44,8 @@ recording per side, and a warning says so.
 
 An op is compared with the other ops of the same runs, and a layer with the other
 layers. If all changed alike and that is real, the table says by how much. The same
-texts may be in different batches in A and B. That is no difference: times are
-compared at equal batch size.
+texts may be in different batches in A and B by chance: times are compared at
+equal batch size. If all batches of one side are larger, that is the first result.
 
 With --fail-above the exit status is 1 if B is really slower by more than that
 part of A's time: in total, in whole runs, in the slowest runs (p95), in all calls
