@@ -44,7 +44,7 @@ func (d *DeviceMemory) check() error {
 	return nil
 }
 
-// CountMemory records after a run how often the driver of its device was asked for memory
+// CountMemory records when a run was started how often the driver of its device was asked for memory
 // so far. look is called if that has changed.
 func (r *Recorder) CountMemory(device string, allocations int, look func() DeviceMemory) {
 	r.mu.Lock()

@@ -19,7 +19,7 @@ type planFold struct {
 	rec   *Recorder
 	queue *released // of rec
 	small bool      // Idle.Fold folds its runs
-	_     [64 - 7*8]byte
+	_     [64 - 6*8 - 1]byte
 
 	mu      sync.Mutex // held while the aggregates below change
 	plan    Plan

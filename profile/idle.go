@@ -8,15 +8,15 @@ type Idle struct{ rec *Recorder }
 func (r *Run) Idle() Idle { return Idle{r.fold.rec} }
 
 const (
-	idleRuns  = 8   // how many runs wait before an idle worker takes them
+	idleRuns  = 8   // calls of Fold between two that take runs
 	idleMost  = 16  // the most that it takes
-	idleSteps = 128 // of a run on all its lanes, at most: it is folded in one or two microseconds
+	idleSteps = 128 // of a run on all its lanes, at most: it is folded in some microseconds, memory being cold
 )
 
 // Fold does a small part of folding the runs that were released, unless somebody else
-// folds: mostly it folds one run. A caller needs longer than that to hand out the results
-// of a run and to begin the next, so folding costs it nothing. Runs that no idle worker
-// comes to are folded as they are without any.
+// folds: mostly it folds one run, in about 8 us. A caller that needs as long to hand out the
+// results of a run and to begin the next pays nothing. Runs that no idle worker comes to
+// are folded as they are without any.
 func (i Idle) Fold() {
 	r := i.rec
 	if r == nil || r.meter != nil || !r.folding.TryLock() { // allocations would count as those of a run

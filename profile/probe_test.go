@@ -37,7 +37,7 @@ func TestProbesAtTheEnd(t *testing.T) {
 	}{
 		{1_000_000, 50_000, leastProbes},
 		{1_000_000_000, 50_000, enoughProbes},
-		{50_000_000, 40_000, 4}, // 120 us are less than 0.3 per cent of 50 ms, 160 are not
+		{500_000_000, 450_000, 4}, // 1.35 ms are less than 0.3 per cent of 500 ms, 1.8 are not
 	} {
 		rec, probe := NewRecorder(Options{}), Probe{Class: "f32"}
 		n := 0

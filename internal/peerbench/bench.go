@@ -121,7 +121,7 @@ func (b bench) check(ctx context.Context, g Group, src *source, entries []*entry
 // each with the same texts.
 func (b bench) round(ctx context.Context, g Group, src *source, round int, entries []*entry, workers []*worker) error {
 	for i, work := range g.Works {
-		q := request{Op: work.Op, Steps: work.Steps}
+		q := request{Op: work.Op, Steps: work.Steps, Skip: work.Skip}
 		for range 1 + work.Reps { // the first warms up
 			q.Batches = append(q.Batches, src.batch(work))
 		}

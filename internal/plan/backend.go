@@ -106,7 +106,7 @@ type Freer interface{ Free() error }
 // Arena is one class of memory.
 type Arena interface {
 	// Host is the memory itself if the host can access it, else nil. It may be
-	// touched only while no run is in flight.
+	// written only while no run is in flight.
 	Host() []byte
 	Read(offset int64, dst []byte) error
 	Write(offset int64, src []byte) error

@@ -10,9 +10,9 @@ import (
 	"hotpath/profile/internal/table"
 )
 
-// BatchDiff is a phase whose runs are larger or smaller in B, in every series of
-// recordings: B puts the same tokens into other batches. How texts are batched also
-// depends on timing, which moves single recordings, not all of one side.
+// BatchDiff is a phase whose runs are larger or smaller in B, beyond what recordings made
+// in turn differ by: B puts as many tokens into other batches. How texts are batched also
+// depends on timing, which moves the recordings of both sides alike.
 type BatchDiff struct {
 	Phase  string     `json:"phase"`
 	Tokens [2]float64 `json:"tokens_per_run"`
@@ -23,12 +23,16 @@ const (
 	leastResize    = 0.15  // difference of log(tokens per run) from which on batches differ
 	resizeAlarms   = 0.001 // probability that timing alone makes as large a difference
 	leastRecorded  = 3     // recordings per side that can tell
+	otherTokens    = 0.01  // part by which tokens per recording differ if the texts are others
 	resizeVariance = 1e-4  // of one recording at least: batches of some hundred tokens are whole texts
 )
 
 // compareBatches lists the phases whose batches differ.
 func compareBatches(a, b []*profile.Profile) []BatchDiff {
 	out := []BatchDiff{}
+	if e, _, _ := wholeRecordings(a, b); e.apartInTime {
+		return out // the machine may have batched otherwise in the meantime
+	}
 	type phase struct{ tokens, runs [2][]float64 }
 	phases := map[string]*phase{}
 	var order []string
@@ -59,7 +63,8 @@ func compareBatches(a, b []*profile.Profile) []BatchDiff {
 				}
 			}
 		}
-		if len(sizes[0]) == len(a) && len(sizes[1]) == len(b) && resized(sizes[0], sizes[1]) {
+		same := !apartBy(mean(f.tokens[0]), mean(f.tokens[1]), otherTokens)
+		if same && len(sizes[0]) == len(a) && len(sizes[1]) == len(b) && resized(sizes[0], sizes[1]) {
 			d := BatchDiff{Phase: name}
 			for side := range sizes {
 				d.Tokens[side], d.Runs[side] = mean(f.tokens[side])/mean(f.runs[side]), mean(f.runs[side])

@@ -24,6 +24,14 @@ func batched(rng *rand.Rand, side, n, tokens int) []*profile.Profile {
 	return madeInTurn(side, out)
 }
 
+// madeApart are recordings made long before all others.
+func madeApart(p []*profile.Profile) []*profile.Profile {
+	for i := range p {
+		p[i].Created = p[i].Created.AddDate(-1, 0, 0)
+	}
+	return p
+}
+
 // A build that cuts the same tokens into smaller batches is told apart, and nothing is
 // blamed on one op. A quarter of a run's time does not depend on its tokens, so batches of
 // half the size take 25 per cent longer per token.
@@ -62,13 +70,23 @@ func TestBatchesByChanceAreNone(t *testing.T) {
 		return out
 	}
 	alarms := 0
-	for range 2000 {
+	for range 20_000 {
 		if resized(sizes(6), sizes(6)) {
 			alarms++
 		}
 	}
-	if alarms > 2 {
-		t.Errorf("%d of 2000 pairs of series of one build differ", alarms)
+	if alarms > 10 { // without leastResize about 20
+		t.Errorf("%d of 20,000 pairs of series of one build differ", alarms)
+	}
+	a, b := batched(rng, 0, 4, simTokens), batched(rng, 1, 4, simTokens/2)
+	for _, p := range b {
+		p.Plans[0].Tokens /= 2
+	}
+	if d := compareBatches(a, b); len(d) > 0 {
+		t.Errorf("half of the tokens in as many runs: %+v", d)
+	}
+	if d := compareBatches(madeApart(batched(rng, 0, 4, simTokens)), batched(rng, 1, 4, simTokens/2)); len(d) > 0 {
+		t.Errorf("recordings of one side before those of the other: %+v", d)
 	}
 	if resized([]float64{5, 5}, []float64{6, 6}) {
 		t.Error("two recordings of each tell nothing")

@@ -98,7 +98,7 @@ type Diff struct {
 	Bytes [2]int64 `json:"bytes"`
 
 	// Changes of the row's time on a processor for the same work, beyond what the
-	// other rows have in common ([PlanDiff.Common]). Where the system does not show
+	// other rows have in common ([PlanDiff.Common]) unless [PlanDiff.Whole] says otherwise. Where the system does not show
 	// which calls lost their processor, that time is included.
 	Median Change `json:"median"`
 	Mean   Change `json:"mean"`
@@ -203,9 +203,13 @@ type PlanDiff struct {
 	Shift      [measures]float64 `json:"shift_percent"`
 	LayerShift [measures]float64 `json:"layer_shift_percent"`
 
+	// Whole: changes of ops and steps contain what all of them have in common, and
+	// WholeLayers those of layers, because not all moved alike.
+	Whole       bool `json:"whole_changes,omitempty"`
+	WholeLayers bool `json:"whole_layer_changes,omitempty"`
+
 	Outside  [2]float64 `json:"-"` // of steps, on each side: dispatch and idle, per run
 	tail     float64    // A's p95 of a run, in nanoseconds
-	whole    bool       // changes of rows contain what all have in common
 	evidence evidence
 }
 
@@ -305,14 +309,14 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 		}
 		return mid, mid - math.Sqrt(below), mid + math.Sqrt(above)
 	}
-	for _, rows := range [][]Diff{p.Steps, p.Layers, p.placed(), p.Kinds} {
+	for i, rows := range [][]Diff{p.Layers, p.Steps, p.placed(), p.Kinds} {
 		wait := []Diff{p.Wait}
 		if !p.Wait.Changed() {
 			wait = p.Waits
 		}
 		common := []Diff{p.Common}
-		if p.whole {
-			common = nil
+		if i == 0 && p.WholeLayers || i > 0 && p.Whole {
+			common = nil // the rows contain it
 		}
 		if m, l, h := sum(rows, common, wait); math.Abs(m) >= math.Abs(mid) {
 			mid, low, high = m, l, h

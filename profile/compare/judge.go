@@ -226,7 +226,10 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 		r := e.rows[i].diff
 		r.base = r.Before + r.Work - r.waited
 	}
+	agreed := e.agreed()
+	d.Whole, d.WholeLayers = !agreed[Mean][ofKinds], !agreed[Mean][ofLayers]
 	for m := range measures {
+		agreed := agreed[m]
 		// Whether the machine or the build got slower is known from several
 		// recordings in turn alone.
 		floor := func(x [2][][]float64, least, unknown float64) float64 {
@@ -247,8 +250,6 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitMargin, waitFloor), points)
 		}
 		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
-		agreed := e.agreed(m)
-		d.whole = d.whole || !agreed[ofKinds]
 		if e.votes[ofKinds] >= fewVotes {
 			common := e.shifts[ofKinds][m]
 			if !agreed[ofKinds] {
@@ -258,7 +259,7 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			apart = leastMargin
 		}
 		shifts := e.rowShifts(m, agreed)
-		luck := e.luck(shifts)
+		luck := e.luck(shifts, agreed)
 		var doubt [levels]float64 // variance of what the other rows have in common
 		for l, to := range map[level]*[measures]float64{ofKinds: &d.Shift, ofLayers: &d.LayerShift} {
 			if e.votes[l] < fewVotes || !agreed[l] {
@@ -305,13 +306,21 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 // may be short, and what happens to three short ones is not the machine's. Only recordings
 // in turn can tell, because then the machine is the same for both sides on average. Kinds
 // depend on the size of batches each in its own way, so they have nothing in common where
-// batches differ.
-func (e *evidence) agreed(m Measure) (out [levels]bool) {
-	for _, l := range []level{ofKinds, ofLayers} {
-		s, whole := e.within(m, e.shifts[l][m]), e.shift(m, e.whole[l][m]).mid
-		alike := s.mid*whole > 0 && math.Abs(whole) >= math.Abs(s.mid)/2
-		found := math.Abs(s.mid) > student.Quantile(falseAlarms, s.freedom)*math.Sqrt(s.variance)
-		out[l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || alike || !found)
+// batches differ. Mean and median have one answer, because a sum of rows has both.
+func (e *evidence) agreed() (out [measures][levels]bool) {
+	for m := range measures {
+		for _, l := range []level{ofKinds, ofLayers} {
+			s, between, whole := e.within(m, e.shifts[l][m]), e.shift(m, e.shifts[l][m]), e.shift(m, e.whole[l][m]).mid
+			alike := s.mid*whole > 0 && math.Abs(whole) >= math.Abs(s.mid)/2
+			far := func(s shiftOf) bool {
+				return math.Abs(s.mid) > student.Quantile(falseAlarms, s.freedom)*math.Sqrt(s.variance)
+			}
+			out[m][l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || alike || !far(s) || !far(between))
+		}
+	}
+	for l := range levels {
+		both := out[Mean][l] && out[Median][l]
+		out[Mean][l], out[Median][l] = both, both
 	}
 	return out
 }

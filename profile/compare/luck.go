@@ -18,7 +18,7 @@ type luck struct {
 // luck estimates luck for each level. It uses the spread of recordings if there
 // are several per side and the machine's effect is included. Otherwise it uses
 // the spread of the level's rows.
-func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
+func (e *evidence) luck(shifts []shiftOf, agreed [levels]bool) (out [levels]luck) {
 	repeated := e.repeated() && !e.apartInTime
 	groups := map[string][]float64{} // of like steps
 	for i := range e.rows {
@@ -28,7 +28,8 @@ func (e *evidence) luck(shifts []shiftOf) (out [levels]luck) {
 	}
 	for l := range out {
 		out[l].repeated = repeated
-		out[l].joint = e.votes[level(l).common()] < fewVotes
+		of := level(l).common()
+		out[l].joint = e.votes[of] < fewVotes || !agreed[of]
 	}
 	for i := range e.rows {
 		r, s := &e.rows[i], shifts[i]

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -14,28 +15,32 @@ const inAllLayers = " of all layers"
 
 // places gathers the steps of ops that have several per layer by their names.
 func places(a, b *side, steps []Diff) []Diff {
-	name := func(d *Diff) string { return d.Name[strings.LastIndexByte(d.Name, '/')+1:] }
-	ofKind, layers := map[string][]string{}, map[string][]int{}
+	// The name without its layer, which comes first.
+	name := func(d *Diff) string {
+		_, rest, _ := strings.Cut(d.Name, "/")
+		return cmp.Or(rest, d.Name)
+	}
+	type place struct{ kind, name string }
+	inLayer, layers, ofKind := map[place]int{}, map[place]int{}, map[string]int{}
 	for i := range steps {
 		d := &steps[i]
-		if d.Layer < 0 {
+		at := place{d.kind, name(d)}
+		if last, ok := inLayer[at]; d.Layer < 0 || ok && last == d.Layer {
 			continue
 		}
-		key := d.kind + "\x00" + name(d)
-		if !slices.Contains(ofKind[d.kind], key) {
-			ofKind[d.kind] = append(ofKind[d.kind], key)
+		if layers[at] == 0 {
+			ofKind[d.kind]++
 		}
-		if !slices.Contains(layers[key], d.Layer) {
-			layers[key] = append(layers[key], d.Layer)
-		}
+		inLayer[at] = d.Layer // layers come in order
+		layers[at]++
 	}
 	var several []Diff
 	for _, d := range steps {
-		if d.Layer >= 0 && len(ofKind[d.kind]) > 1 && len(layers[d.kind+"\x00"+name(&d)]) > 1 {
+		if d.Layer >= 0 && ofKind[d.kind] > 1 && layers[place{d.kind, name(&d)}] > 1 {
 			several = append(several, d)
 		}
 	}
-	var out []Diff
+	out := []Diff{}
 	for _, row := range foldRows(several, func(d *Diff) (string, int) { return d.kind + "\x00" + name(d), -1 }) {
 		kind, place, _ := strings.Cut(row.Name, "\x00")
 		row.Name, row.kind = place+inAllLayers, kind

@@ -63,12 +63,12 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	for i := range c.Plans {
 		p := &c.Plans[i]
 		out = append(out, p.table("plan "+p.Name+" "+p.Phase, fmt.Sprintf("%d and %d runs", p.Runs[0], p.Runs[1]), []Diff{p.Total, p.Common, p.Wait}, -1),
-			p.table("by op", table.Join("a fused step counts as what most of it is", shifted(p.Shift, "steps")), p.Kinds, o.Top))
+			p.table("by op", table.Join("a fused step counts as what most of it is", shifted(p.Shift, p.Whole, "steps")), p.Kinds, o.Top))
 		if len(p.Places) > 0 {
 			out = append(out, p.table("by step, all layers", "of ops with several steps per layer", p.Places, o.Top))
 		}
 		if len(p.Layers) > 1 {
-			out = append(out, p.table("by layer", shifted(p.LayerShift, "layers"), p.Layers, o.Top))
+			out = append(out, p.table("by layer", shifted(p.LayerShift, p.WholeLayers, "layers"), p.Layers, o.Top))
 		}
 		out = append(out, p.table("steps", "", p.Steps, o.Top))
 		if len(p.Waits) > 0 {
@@ -90,9 +90,13 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	return out
 }
 
-// shifted is the text about the common change that was subtracted from rows.
-func shifted(by [measures]float64, rows string) string {
+// shifted is the text about the common change that was subtracted from rows, or was not
+// because they are whole.
+func shifted(by [measures]float64, whole bool, rows string) string {
 	var parts []string
+	if whole {
+		return rows + " did not move alike: changes are whole, what the machine did included"
+	}
 	for m, v := range by {
 		if v != 0 {
 			parts = append(parts, fmt.Sprintf("%s %+.1f %%", Measure(m), v))

@@ -17,7 +17,7 @@ import (
 type ScopeDiff struct {
 	Name string `json:"name"` // with the scopes around it: compile/pack weights
 	// OutsideRuns: the row is what of the scope has no run in flight. Its calls are
-	// the runs, and its time is the mean of a run.
+	// the runs, and its time is per run, of B per as many tokens as a run of A has.
 	OutsideRuns bool `json:"outside_runs,omitempty"`
 	// OfMean: the calls are few, and Before, After and Change are of their mean.
 	OfMean bool `json:"of_mean,omitempty"`
@@ -45,14 +45,15 @@ const scopeFloor = 0.1
 const fewCalls = 8
 
 // scopeCalls is a scope of one recording.
-type scopeCalls struct{ calls, median float64 }
+type scopeCalls struct{ calls, median, mean float64 }
 
 // callsOf are the calls of a scope that was closed at least once.
 func callsOf(s *profile.ScopeStats) scopeCalls {
-	if s.Calls < fewCalls && s.Total > 0 {
-		return scopeCalls{float64(s.Calls), float64(s.Total) / float64(s.Calls)}
+	c := scopeCalls{float64(s.Calls), float64(s.Call.P50), float64(s.Call.P50)}
+	if s.Call.Sum > 0 && s.Call.Count > 0 {
+		c.mean = float64(s.Call.Sum) / float64(s.Call.Count)
 	}
-	return scopeCalls{float64(s.Calls), float64(s.Call.P50)}
+	return c
 }
 
 // compareScopes compares every scope that all recordings have. Only several
@@ -84,7 +85,7 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 					order = append(order, name)
 				}
 				outside[name] = true
-				found[side][name] = append(found[side][name], scopeCalls{float64(h.Runs), float64(h.Time) / allRuns(p, sizes)})
+				found[side][name] = append(found[side][name], scopeCalls{calls: float64(h.Runs), median: float64(h.Time) / allRuns(p, sizes)})
 			}
 		}
 	}
@@ -92,18 +93,24 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 	for _, name := range order {
 		d := ScopeDiff{Name: name, OutsideRuns: outside[name], Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested}}
 		var x [2][][]float64
-		var medians, calls [2][]float64
+		var times, calls [2][]float64
+		all := slices.Concat(found[0][name], found[1][name])
+		few := !d.OutsideRuns && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls < fewCalls })
+		d.OfMean = few && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls > 1 })
 		for side := range found {
 			for _, s := range found[side][name] {
-				x[side] = append(x[side], []float64{math.Log(s.median)})
-				medians[side], calls[side] = append(medians[side], s.median), append(calls[side], s.calls)
+				time := s.median
+				if few {
+					time = s.mean
+				}
+				x[side] = append(x[side], []float64{math.Log(time)})
+				times[side], calls[side] = append(times[side], time), append(calls[side], s.calls)
 			}
 		}
 		if len(x[0]) != len(a) || len(x[1]) != len(b) {
 			continue
 		}
-		d.Before, d.After, d.Calls = mean(medians[0]), mean(medians[1]), [2]float64{mean(calls[0]), mean(calls[1])}
-		d.OfMean = !d.OutsideRuns && d.Calls[0] > 1 && max(slices.Max(calls[0]), slices.Max(calls[1])) < fewCalls
+		d.Before, d.After, d.Calls = mean(times[0]), mean(times[1]), [2]float64{mean(calls[0]), mean(calls[1])}
 		d.Change.Percent = 100 * (d.After/d.Before - 1)
 		d.Added = table.PercentOf(d.Calls[0]*(d.After-d.Before), whole)
 		if e.repeated() && !e.apartInTime {
@@ -121,7 +128,9 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 // allRuns is how many runs a recording has, as many of A's as have its tokens.
 func allRuns(p *profile.Profile, sizes map[string]float64) (runs float64) {
 	for i := range p.Plans {
-		runs += runsOf(&p.Plans[i], sizes)
+		// By program: smaller batches are computed by other plans of it.
+		s := &p.Plans[i]
+		runs += asManyRuns(s.Ledger.Runs, s.Tokens, sizes[programOf(s)])
 	}
 	return runs
 }

@@ -160,7 +160,7 @@ func TestFewCallsByTheirMean(t *testing.T) {
 		out := hosts(rng, side, 6, 1)
 		for _, p := range out {
 			wobble := math.Exp(0.03 * rng.NormFloat64())
-			p.Scopes = append(p.Scopes, profile.ScopeStats{ID: 4, Parent: 0, Name: "load", Calls: 3, Total: int64(pack * wobble), Call: profile.Dist{P50: 30_000}})
+			p.Scopes = append(p.Scopes, profile.ScopeStats{ID: 4, Parent: 0, Name: "load", Calls: 3, Total: int64(pack * wobble), Call: profile.Dist{P50: 30_000, Count: 3, Sum: int64(pack * wobble)}})
 		}
 		return out
 	}
@@ -174,5 +174,21 @@ func TestFewCallsByTheirMean(t *testing.T) {
 	c.Scopes = []ScopeDiff{inner, outer}
 	if !c.within(&c.Scopes[1]) || c.within(&c.Scopes[0]) {
 		t.Error("the scope inside of work does not stand for work outside of runs")
+	}
+	if c.Scopes[0].Added = 20; c.within(&c.Scopes[1]) {
+		t.Error("a scope that is mostly runs stands for the time outside of them")
+	}
+	// A side whose calls are just enough for a median is not compared with a mean.
+	some := func(side, calls int) []*profile.Profile {
+		out := series(side, 7e6)
+		for _, p := range out {
+			s := &p.Scopes[4]
+			s.Calls, s.Call.Count, s.Call.Sum = int64(calls), int64(calls), int64(calls)*30_000
+		}
+		return out
+	}
+	c = compare(t, some(0, 7), some(1, 8))
+	if d := &c.Scopes[i]; d.Changed() || !d.OfMean {
+		t.Errorf("7 and 8 equal calls: %+v", d)
 	}
 }

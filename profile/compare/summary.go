@@ -173,7 +173,8 @@ func (c *Comparison) lanesDiffer() bool {
 // scope inside of it did, which says more.
 func (c *Comparison) within(of *ScopeDiff) bool {
 	return slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool {
-		return d.Changed() && strings.HasPrefix(d.Name, strings.TrimSuffix(of.Name, outsideOfRuns)+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2
+		return d.Changed() && strings.HasPrefix(d.Name, strings.TrimSuffix(of.Name, outsideOfRuns)+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2 &&
+			(!of.OutsideRuns || math.Abs(d.Added) < 2*math.Abs(of.Added)) // else most of it is runs
 	})
 }
 

@@ -75,9 +75,11 @@ const restTries = 10
 // ProbeRest takes the samples that a short recording lacks.
 func (e *exec) ProbeRest(rec *profile.Recorder) {
 	p := e.be.prober()
-	for kind, probe := range p.kinds {
-		for try := 0; try < restTries && rec.LacksProbe(probe); try++ {
-			e.sample(rec, p, kind)
+	for range restTries { // in turn, because all share the time
+		for kind, probe := range p.kinds {
+			if rec.LacksProbe(probe) {
+				e.sample(rec, p, kind)
+			}
 		}
 	}
 }

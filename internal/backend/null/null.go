@@ -187,7 +187,6 @@ type job struct {
 	ctx    context.Context
 	bind   tensor.Bind
 	run    *profile.Run // nil: not recorded
-	view   profile.Run  // of run, for the reference executor, which stamps its first lane
 	ticket int
 }
 
@@ -234,6 +233,7 @@ type exec struct {
 	work            chan job
 	done            chan error
 	run             *profile.Run
+	view            profile.Run // of run, for the reference executor, which stamps its first lane
 }
 
 // Steps that the device adds behind the plan's own. Host steps belong to the
@@ -268,8 +268,8 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 		e.work <- j
 		return nil
 	}
-	j.view = *run // now: later the session tells the run its sizes
-	j.view.Lanes = run.Lanes[1:]
+	e.view = *run // now: later the session tells the run its sizes
+	e.view.Lanes = run.Lanes[1:]
 	host := &run.Lanes[0]
 	host.Wake = profile.Now()
 	k := len(e.plan.Steps) + stepLaunch
@@ -340,7 +340,7 @@ func (e *exec) job(j job) (err error) {
 		lane.Steps[step].End = profile.Now()
 	}
 	stamp(first+stepCopyIn, func() { e.copy(e.device, e.host, e.inputs) })
-	if err := e.inner.Enqueue(j.ctx, j.bind, &j.view); err != nil {
+	if err := e.inner.Enqueue(j.ctx, j.bind, &e.view); err != nil {
 		return err
 	}
 	lane.Wake = wake

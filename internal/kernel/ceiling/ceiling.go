@@ -209,7 +209,10 @@ func SteadyReadOf(ctx context.Context, bytes, threads, times int, d time.Duratio
 		touch(ctx, buf[w*share:(w+1)*share])
 	})
 	for before := float64(times) * float64(len(buf)); before > 0 && ctx.Err() == nil; {
-		before -= Read(ctx, buf, threads, d) * d.Seconds()
+		read := Read(ctx, buf, threads, d) * d.Seconds()
+		if before -= read; read <= 0 {
+			break
+		}
 	}
 	return Read(ctx, buf, threads, d)
 }
