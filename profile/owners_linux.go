@@ -11,7 +11,8 @@ import (
 )
 
 // The Go runtime maps its heap in arenas of 64 MB, one behind the other, from a place
-// that it draws when the process starts: that of the first object, about.
+// that it draws when the process starts, somewhere in an arena: the first object lies in
+// that one, or in the next if what was allocated before has filled the rest of it.
 const (
 	heapArena = 64 << 20
 	heapMost  = 1 << 38
@@ -25,6 +26,13 @@ var firstObject = newObject()
 //go:noinline
 func newObject() *[128]byte { return new([128]byte) }
 
+// inHeap reports whether a mapping that begins at from is of the Go heap, by the address of
+// the first object.
+func inHeap(from, first uintptr) bool {
+	heapAt := first&^(heapArena-1) - heapArena
+	return from >= heapAt && uint64(from-heapAt) < heapMost
+}
+
 // mappings lists the mappings of the process by address. Anonymous memory outside of
 // the Go heap has no owner yet.
 func mappings() (out []region) {
@@ -34,7 +42,7 @@ func mappings() (out []region) {
 	}
 	defer f.Close()
 	program, _ := os.Executable()
-	heapAt := uintptr(unsafe.Pointer(firstObject)) &^ (heapArena - 1)
+	first := uintptr(unsafe.Pointer(firstObject))
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		line := lines.Bytes()
@@ -52,7 +60,7 @@ func mappings() (out []region) {
 		m := region{from: uintptr(begin), to: uintptr(end)}
 		fields := strings.Fields(rest)
 		switch path := strings.Join(fields[min(len(fields), 4):], " "); {
-		case path == "" && m.from >= heapAt && uint64(m.from-heapAt) < heapMost, strings.HasPrefix(path, "[anon: Go: heap"):
+		case path == "" && inHeap(m.from, first), strings.HasPrefix(path, "[anon: Go: heap"):
 			m.name = goHeap
 		case strings.HasPrefix(path, "[anon: Go:"):
 			m.name = goRuntime

@@ -211,3 +211,20 @@ func TestUntouchedGarbageIsNotResident(t *testing.T) {
 	}
 	t.Errorf("owners are %v, expected %d bytes of the recorder", p.Resident.Owners, bytes)
 }
+
+// The heap begins in the arena of the first object or in the one before.
+func TestHeapByFirstObject(t *testing.T) {
+	const first = 0x7e_1000_0000 + 3<<20
+	for from, want := range map[uintptr]bool{
+		first &^ (heapArena - 1):                 true,
+		first&^(heapArena-1) - 2<<20:             true, // what was allocated before has filled the arena
+		first + 100*heapArena:                    true,
+		first&^(heapArena-1) - heapArena - 4096:  false,
+		first&^(heapArena-1) + heapMost + 4<<30:  false,
+		0x7f_ffff_0000_0000 & (1<<47 - 1) &^ 0xf: false,
+	} {
+		if got := inHeap(from, first); got != want {
+			t.Errorf("a mapping at %#x with the first object at %#x: %t", from, uintptr(first), got)
+		}
+	}
+}
