@@ -116,10 +116,10 @@ func besideEachOther(runners []Runner, counts int) (out []Runner) {
 	return out
 }
 
-// steady is decode that is timed when it has gone on for a while. Behind a prompt, caches
-// of a large machine first have to fill with a part of the weights: with 16 threads a
-// token of Llama 1B takes 5.1 ms, and 3.8 ms some 100 tokens later. The ceiling skips as
-// many reads of all memory.
+// steady is decode that is timed when it has gone on for a while. With 16 threads a token
+// of Llama 1B takes 5.1 ms behind its prompt, and 3.8 ms some 100 tokens later, probably
+// because caches fill with a part of the weights. The ceiling skips as many reads of all
+// memory.
 func steady(w Work) Work {
 	w.Skip = 96
 	return w
