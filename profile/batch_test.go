@@ -39,7 +39,7 @@ func TestRunsFoldTheSameTogether(t *testing.T) {
 			}
 			_ = one.Release(b)
 			if idle {
-				Idle{single}.Fold()
+				idleFolds(single)
 			} else {
 				single.settle(nil)
 			}

@@ -24,6 +24,13 @@ func releaseShort(t testing.TB, h PlanHandle, at, ran int64) {
 	}
 }
 
+// idleFolds is one wait of a worker for the next run, which is long.
+func idleFolds(rec *Recorder) {
+	i := Idle{rec: rec}
+	for i.Fold() {
+	}
+}
+
 // A worker that is idle after each run folds all runs but the last few, and nothing is
 // made or folded by who releases them.
 func TestIdleFolds(t *testing.T) {
@@ -34,7 +41,7 @@ func TestIdleFolds(t *testing.T) {
 	step := func() {
 		releaseShort(t, h, at, ran)
 		at += ran
-		Idle{rec}.Fold()
+		idleFolds(rec)
 	}
 	for range 10 * pendingRuns {
 		step()
@@ -51,7 +58,9 @@ func TestIdleFolds(t *testing.T) {
 	if p, want := rec.Snapshot(), at-1; p.Elapsed != want || p.Ledger.Runs != want/ran || p.Ledger.Compute != 2*want {
 		t.Errorf("%d runs in %d ns, %d of lanes, expected %d in %d", p.Ledger.Runs, p.Elapsed, p.Ledger.Compute, want/ran, want)
 	}
-	Idle{}.Fold()
+	if new(Idle).Fold() {
+		t.Error("there is more to do for nobody")
+	}
 }
 
 // What an idle worker has not come to, or must not, is folded without it.
@@ -88,7 +97,7 @@ func TestIdleLeavesRuns(t *testing.T) {
 			}
 			for range c.calls {
 				before := times.calls
-				Idle{rec}.Fold()
+				idleFolds(rec)
 				if times.calls != before {
 					t.Fatalf("%s: an idle worker asked for the times of a device", c.name)
 				}
@@ -123,13 +132,15 @@ func TestIdleBesideLargePlan(t *testing.T) {
 	release := func(h PlanHandle) {
 		releaseShort(t, h, at, testWall)
 		at += testWall
-		Idle{rec}.Fold()
-		for _, r := range rec.taken {
-			if !r.fold.small {
-				t.Fatal("an idle worker took a run of a large plan")
+		before := small.fold.runs
+		for i := (Idle{rec: rec}); i.Fold(); {
+			for _, r := range rec.taken {
+				if !r.fold.small {
+					t.Fatal("an idle worker took a run of a large plan")
+				}
 			}
 		}
-		if len(rec.taken) > 0 {
+		if small.fold.runs > before {
 			folds++
 		}
 	}
@@ -162,19 +173,19 @@ func TestIdleMeetsBadRun(t *testing.T) {
 	if err := h.Release(bad); err != nil {
 		t.Fatal(err)
 	}
-	for i := range int64(idleRuns) {
-		Idle{rec}.Fold()
+	for i := range int64(idleWaits) {
+		idleFolds(rec)
 		r := h.Acquire()
 		stampTestRun(r, (1+i)*1_000_000)
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	Idle{rec}.Fold()
-	if rec.badRuns != 1 || rec.plans[0].runs != 1 {
-		t.Errorf("%d bad runs, %d good ones, expected one of both", rec.badRuns, rec.plans[0].runs)
+	idleFolds(rec)
+	if rec.badRuns != 1 || rec.plans[0].runs != idleWaits-1 {
+		t.Errorf("%d bad runs, %d good ones, expected one and those that were there when the worker took runs", rec.badRuns, rec.plans[0].runs)
 	}
-	if p := rec.Snapshot(); !errors.Is(rec.Err(), ErrStamp) || p.Ledger.Runs != idleRuns || p.BadRuns != 1 {
+	if p := rec.Snapshot(); !errors.Is(rec.Err(), ErrStamp) || p.Ledger.Runs != idleWaits || p.BadRuns != 1 {
 		t.Errorf("%d runs and %d bad ones, %v", p.Ledger.Runs, p.BadRuns, rec.Err())
 	}
 }
@@ -199,7 +210,10 @@ func TestIdleWhileOthersFold(t *testing.T) {
 	for range 2 {
 		idle.Go(func() {
 			for !stop.Load() {
-				Idle{rec}.Fold()
+				i := Idle{rec: rec}
+				for i.Fold() && !stop.Load() {
+					runtime.Gosched()
+				}
 				runtime.Gosched()
 			}
 		})
@@ -216,7 +230,7 @@ func TestIdleWhileOthersFold(t *testing.T) {
 	callers.Wait()
 	stop.Store(true)
 	idle.Wait()
-	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran {
-		t.Errorf("%d runs of %d ns, expected %d", p.Ledger.Runs, p.Ledger.Wall, 2*runs)
+	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran || p.Elapsed != 2*runs*ran {
+		t.Errorf("%d runs of %d ns, %d ns elapsed, expected %d of %d", p.Ledger.Runs, p.Ledger.Wall, p.Elapsed, 2*runs, ran)
 	}
 }

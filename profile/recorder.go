@@ -74,7 +74,7 @@ type Recorder struct {
 	folded   int64      // time of that
 	spare    []*Run     // memory for the queue of released runs
 	taken    []*Run     // from that queue, and not folded yet: Idle has left them
-	idle     int        // calls of Idle.Fold since the last that took runs
+	idle     idleFold
 	elapsed  elapsed
 
 	scopes scopeTree

@@ -211,8 +211,7 @@ func (m *member) loop(t *team) {
 		j.work(m.index)
 		idle := j.idle
 		j.leave(t.counted)
-		if m.index == 1 && !m.wanted() {
-			idle.Fold()
+		for m.index == 1 && !m.wanted() && idle.Fold() {
 		}
 	}
 }
