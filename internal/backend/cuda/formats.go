@@ -107,7 +107,10 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 			behind.Weights = func(m plan.Matrix) bool {
 				return (r.Weights == nil || r.Weights(m)) && (r.Packing != nil || m.DType == tensor.BF16) && m.N*m.K >= attendedWeights
 			}
-			rules = append(rules, product("f32", "one", device.OneRow, r), behind, few)
+			several := product("bf16", "several", severalRows, r)
+			several.Reads, several.Weights = []*plan.Format{half}, few.Weights
+			several.When = func(s *plan.Step, _ *graph.Node) bool { return len(s.Before) == 0 && len(s.After) > 0 }
+			rules = append(rules, product("f32", "one", device.OneRow, r), several, behind, few)
 		}
 		r.Reads, r.Writes = reads, results
 		rules = append(rules, product("bf16", "many", 0, r))

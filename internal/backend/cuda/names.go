@@ -4,13 +4,13 @@ package cuda
 
 // imageHashes are those of the images that the sources with this hash gave.
 //
-// sources: bfdf606be715c03966b23b62ef3235f8941c415b0a6f358052d310a7f7b67d62
+// sources: a2fcc91cea936bc1f5574a68a239d7b72525d71af5a29a08dd3d77cb8aab1d2f
 var imageHashes = map[string]string{
-	"compute_80.ptx": "e3b9b3788cfb9c60e4622f8b1f78317b486e0e6a315a72ecf8c2c2d3057ec99d",
-	"sm_80.cubin":    "158226dbec066d51a14b16d3661ab4ccb824b75b56bd2adcb7629fe5d0f3c4ce",
-	"sm_86.cubin":    "24062fa8eeeccb248aee8af46f203376207f202181627e36198ee4f3d51d3f47",
-	"sm_89.cubin":    "98360d99ba3cd89f13a4d6ae6a7241688b179abf7ba175ace9e33681482c8bbb",
-	"sm_90a.cubin":   "a0731b285994c48aebbc2535b70d36f37ce242b1b896b4dfc74d68d317aa59b2",
+	"compute_80.ptx": "4f74f0ed67cb55326da4c4dec782f5d4d02c45144f617396bae769162c8a74aa",
+	"sm_80.cubin":    "c258b85cc3edd7470cf3373a965110c387b1863700b4d18aa0792ede67a34c8c",
+	"sm_86.cubin":    "2e17548e2e0854dd04cf32230164847c0e419ad3229f42fb0748d32591341520",
+	"sm_89.cubin":    "54d0ca5f082a8d9efd45e42a89c747a5ec83881e7d5beb14ea035770e7c94246",
+	"sm_90a.cubin":   "4a22988b4e28cfafc930772779bddf4ea8e5de33742014c56b91052c44922610",
 }
 
 // kernelNames are the kernels of each image.

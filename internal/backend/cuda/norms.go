@@ -111,7 +111,7 @@ func (b *binder) isTall(s *plan.Step) bool {
 // isSeveral reports whether the products of a step are computed by several.cu.
 func (b *binder) isSeveral(s *plan.Step) bool {
 	return b.with(s, func(p *device.Products, x in) bool {
-		return len(s.Before) == 0 && len(s.After) > 0 && p.Rows > device.OneRow && p.Rows <= severalRows && !x.half && b.be.severalFit(p.Nodes, b.DType)
+		return len(s.Before) == 0 && len(s.After) > 0 && p.Rows > device.OneRow && p.Rows <= severalRows && x.half && b.be.severalFit(p.Nodes, b.DType)
 	})
 }
 

@@ -83,10 +83,10 @@ func severalShared(s severalShape, pairs int) int {
 }
 
 // several is 2 to 8 rows, with what makes queries, keys and values of them.
-func (b *binder) several(p *device.Products) {
+func (b *binder) several(p *device.Products, x in) {
 	pairs := p.Pairs()
 	s := shapeSeveral(pairs, p.K, b.be.drv.describe().Units)
-	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(append(b.oneArgs(p, device.RowNorm{X: b.Value(p.X)}, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8)), b.factor()...)...)
+	b.launch("k_several", [3]int{s.blocks, s.splits, 1}, 32*severalWarps, append(append(b.oneArgs(p, device.RowNorm{X: x.at}, stream{split: s.split}), b.sizes, p.X.Shape.Outer, tail(8)), b.factor()...)...)
 	l := &b.launches[len(b.launches)-1]
 	l.shared, l.cluster = severalShared(s, pairs), s.splits
 }

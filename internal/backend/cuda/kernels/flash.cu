@@ -405,9 +405,12 @@ __device__ __forceinline__ void attend_row(STAMP, const int *bind, Dim rows, Dim
   visible(a, len - 1 - later, len, lo, hi);
   uint4 ks[C];
   u32 vs[KEYS][W];
-  auto load = [&](int j0, int from, int to) { // those of keys from up to to
+  auto place = [&](int j0) { // of the lane's key
     int j = j0 + lane / 2;
-    u64 row = j < hi ? ((u64)table[j / block] * block + j % block) * stride + 2 * off : 0;
+    return j < hi ? ((u64)table[j / block] * block + j % block) * stride + 2 * off : 0;
+  };
+  auto load = [&](int j0, u64 row, int from, int to) { // those of keys from up to to
+    int j = j0 + lane / 2;
     if (j >= from && j < to)
 #pragma unroll
       for (int i = 0; i < C; i++) ks[i] = ((const uint4 *)(k + row))[lane % 2 * C + i];
@@ -424,16 +427,18 @@ __device__ __forceinline__ void attend_row(STAMP, const int *bind, Dim rows, Dim
 #pragma unroll
     for (int e = 0; e < W; e++) vs[g][e] = 0;
   int j0 = lo + warp * KEYS, before = early ? len - own : lo; // keys that are there
-  if (j0 < hi) load(j0, lo, before);
+  u64 row = place(j0);
+  if (j0 < hi) load(j0, row, lo, before);
   grid_wait();
   if (threadIdx.x < D) qs[threadIdx.x] = q[((u64)t * a.heads + h) * D + threadIdx.x];
-  if (j0 < hi && j0 + KEYS > before) load(j0, before, hi);
+  if (!early) row = place(j0);
+  if (j0 < hi && j0 + KEYS > before) load(j0, row, before, hi);
   __syncthreads();
   float slope = a.alibi ? alibi_slope(a, h) : 0, top = -INF, sum = 0, acc[2 * W] = {};
 #pragma unroll 1
   for (; j0 < hi; j0 += warps * KEYS) {
     int j = j0 + lane / 2;
-    if (j0 >= lo + warps * KEYS) load(j0, lo, hi);
+    if (j0 >= lo + warps * KEYS) load(j0, place(j0), lo, hi);
     float dot = 0;
     if (j < hi) {
       const float4 *x = (const float4 *)(qs + lane % 2 * (D / 2));

@@ -4,11 +4,11 @@
 // asynchronous copies, several ahead: the first ones are asked for before the kernel
 // before this one has ended, and two kernels fit on a multiprocessor. The norm before
 // them is a kernel of its own: here each block would have to norm all rows. A warp
-// multiplies the same part of k of every unit that it takes, so its part of x stays in
-// registers: each value as the sum of two in bf16, which are two rows of the left operand
-// of mma.sync. Lanes hold 8 neighbours of k of both operands: the order of k within a
-// product does not matter as long as it is the same. Blocks of a cluster share k and add
-// their sums in order.
+// multiplies the same part of k of every unit that it takes, so its part of x, in bf16,
+// stays in registers: all of it is under way at once. The 16 rows of weights of a unit are
+// the left operand of mma.sync, and x is the right one. Lanes hold 8 neighbours of k of both
+// operands: the order of k within a product does not matter as long as it is the same.
+// Blocks of a cluster share k and add their sums in order.
 
 // Factor is the factor of the norm of rows that lack it.
 struct Factor {
@@ -112,23 +112,13 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
   if (p.early) grid_wait();
   float squares = squares_of<32>(all.factor, m);
 
-  uint4 high[TURNS][2], low[TURNS][2];
-  constexpr int BATCH = 2; // turns whose loads are under way together
+  const u16 *from_x = (const u16 *)p.x; // [m,k]
+  uint4 x[TURNS][2];
 #pragma unroll
-  for (int t0 = 0; t0 < TURNS; t0 += BATCH) {
-    float4 x[BATCH][2][2];
-#pragma unroll
-    for (int i = 0; i < BATCH * 2; i++) {
-      int t = i / 2, s = i % 2, at = (begin + t0 + t) * 64 + s * 32 + lane % 4 * 8, row = lane / 4;
-      bool there = t0 + t < turns && at < p.k && row < m;
-#pragma unroll
-      for (int h = 0; h < 2; h++) {
-        x[t][s][h] = {0, 0, 0, 0};
-        if (there) x[t][s][h] = *(const float4 *)(p.x + (u64)row * p.k + at + 4 * h);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < BATCH * 2; i++) split8(high[t0 + i / 2][i % 2], low[t0 + i / 2][i % 2], x[i / 2][i % 2][0], x[i / 2][i % 2][1]);
+  for (int i = 0; i < TURNS * 2; i++) {
+    int t = i / 2, at = (begin + t) * 64 + i % 2 * 32 + lane % 4 * 8, row = lane / 4;
+    x[t][i % 2] = {0, 0, 0, 0};
+    if (t < turns && at < p.k && row < m) x[t][i % 2] = *(const uint4 *)(from_x + (u64)row * p.k + at);
   }
 
   if (all.factor.squares) write_factors<32>(all.factor, factors, m, squares);
@@ -140,7 +130,7 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
 #pragma unroll 1
     for (int j = 0; j < UNITS; j++) {
       if ((round * UNITS + j) * groups + group >= mine) break;
-      float acc[2][4] = {};
+      float acc[4] = {};
 #pragma unroll
       for (int t = 0; t < TURNS; t++) {
         if (t >= turns) break;
@@ -149,20 +139,17 @@ __device__ __forceinline__ void several(STAMP, const Several &all) {
         fetch();
         const u8 *w = ring + (warp * SEVERAL_STAGES + stage) * SEVERAL_STAGE + lane / 4 * 128;
 #pragma unroll
-        for (int s = 0; s < 2; s++)
-#pragma unroll
-          for (int g = 0; g < 2; g++) {
-            uint4 u = *(const uint4 *)(w + g * 1024 + ((4 * s + lane % 4 ^ (lane / 4 & 1) * 4) << 4));
-            const uint4 &a = high[t][s], &b = low[t][s];
-            add_product(acc[g], a.x, b.x, a.y, b.y, u.x, u.y);
-            add_product(acc[g], a.z, b.z, a.w, b.w, u.z, u.w);
-          }
+        for (int s = 0; s < 2; s++) {
+          int at = (4 * s + lane % 4 ^ (lane / 4 & 1) * 4) << 4;
+          uint4 u = *(const uint4 *)(w + at), v = *(const uint4 *)(w + 1024 + at);
+          add_product(acc, u.x, v.x, u.y, v.y, x[t][s].x, x[t][s].y);
+          add_product(acc, u.z, v.z, u.w, v.w, x[t][s].z, x[t][s].w);
+        }
         stage = stage + 1 == SEVERAL_STAGES ? 0 : stage + 1;
       }
       float *mysum = now + ((j * groups + group) * p.split + share) * SUM;
 #pragma unroll
-      for (int g = 0; g < 2; g++) // both halves of x
-        *(float2 *)(mysum + lane / 4 * 16 + 8 * g + lane % 4 * 2) = {acc[g][0] + acc[g][2], acc[g][1] + acc[g][3]};
+      for (int i = 0; i < 4; i++) mysum[(lane % 4 * 2 + i % 2) * 16 + i / 2 * 8 + lane / 4] = acc[i];
     }
     // Sums of this round are read until all come to the next round.
     if (splits > 1) cluster_sync();

@@ -50,6 +50,7 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
 #pragma unroll
   for (int i = 0; i < 3; i++) count += tiles[i] = i < (p.glu ? 1 : p.parts) ? (p.n[i] + rows - 1) / rows : 0;
   int kt = (size(p.k, p.bind) + 63) / 64, from = kt * rank / splits, iters = kt * (rank + 1) / splits - from;
+  int total = (count - (int)blockIdx.x + stride - 1) / stride * iters; // steps of this block
   u32 base = (smem_at(ring) + 1023) & ~1023, full = smem_at(bars), empty = full + 8 * STAGES;
   int warp = threadIdx.x / 32;
   auto place = [&](int t, int &part) {
@@ -65,7 +66,8 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
 
   if (warp == 4) {
     if (threadIdx.x != 128) return;
-    int t = blockIdx.x, i = 0, total = (count - t + stride - 1) / stride * iters, begun = min(total, STAGES);
+    int t = blockIdx.x, i = 0, begun = min(total, STAGES);
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&p.a) : "memory");
     auto weights = [&](int s) { // of the next step, into a stage of the ring
       int part, n0 = place(t, part);
       u32 to = base + s * STAGE, bar = full + 8 * s;
@@ -111,13 +113,15 @@ template <int ROWS, int STAGES> __device__ __forceinline__ void tall(STAMP, cons
 #pragma unroll
       for (int k = 0; k < 4; k++) wgmma(d, w + 2 * k, x + 2 * k);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (i > 0) release(before);
-      before = s;
+      if (total > STAGES) { // else nobody waits for a stage
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (i > 0) release(before);
+        before = s;
+      }
       if (++s == STAGES) s = 0, phase ^= 1;
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    release(before);
+    if (total > STAGES) release(before);
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) asm volatile("" : "+f"(d[i])::"memory");
     if (all.factor.squares && t == blockIdx.x) write_factors<128 / ROWS>(all.factor, factors, m, squares);
