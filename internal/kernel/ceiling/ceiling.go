@@ -87,7 +87,7 @@ func rate(ctx context.Context, d time.Duration, f func(n int) float64) float64 {
 	return stats.MedianSorted(rates[:count])
 }
 
-// pattern is a way to read memory: calls of slice bytes, each in four streams.
+// pattern is a way to read memory: calls of slice bytes, each in some streams.
 type pattern struct {
 	call  func(isa.Tier, []byte)
 	slice int
@@ -95,8 +95,9 @@ type pattern struct {
 
 // patterns are all that a measurement tries. Which is fastest depends on the machine
 // and on the moment: large slices read large pages faster, small ones small pages, as
-// those of some virtual machines; caches give most without prefetches.
-var patterns = [...]pattern{{stream, readChunk}, {stream, 256 << 10}, {stream, 64 << 10}, {read, 256 << 10}}
+// those of some virtual machines; one core alone reads faster in eight streams; caches
+// give most without prefetches.
+var patterns = [...]pattern{{wide, readChunk}, {stream, readChunk}, {stream, 256 << 10}, {stream, 64 << 10}, {read, 256 << 10}}
 
 // tally is what a worker read by one pattern.
 type tally struct{ bytes, seconds float64 }

@@ -21,6 +21,12 @@ func streamAVX2(p *byte, n int)
 func streamAVX512(p *byte, n int)
 
 //go:noescape
+func wideAVX2(p *byte, n int)
+
+//go:noescape
+func wideAVX512(p *byte, n int)
+
+//go:noescape
 func dotAVX2(n int)
 
 //go:noescape
@@ -139,6 +145,18 @@ func stream(t isa.Tier, b []byte) {
 		streamAVX512(&b[0], len(b))
 	case isa.AVX2:
 		streamAVX2(&b[0], len(b))
+	default:
+		readGeneric(b)
+	}
+}
+
+// wide is stream for a length that is a multiple of 2048, by twice as many streams.
+func wide(t isa.Tier, b []byte) {
+	switch t.Vector() {
+	case isa.AVX512:
+		wideAVX512(&b[0], len(b))
+	case isa.AVX2:
+		wideAVX2(&b[0], len(b))
 	default:
 		readGeneric(b)
 	}

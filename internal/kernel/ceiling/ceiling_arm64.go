@@ -45,3 +45,4 @@ func read(t isa.Tier, b []byte) {
 }
 
 func stream(t isa.Tier, b []byte) { read(t, b) }
+func wide(t isa.Tier, b []byte)   { read(t, b) }

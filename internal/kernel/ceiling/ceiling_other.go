@@ -15,3 +15,4 @@ func read(_ isa.Tier, b []byte) { readGeneric(b) }
 func pairs(_ isa.Tier, n int) float64 { return dotGeneric(n) }
 
 func stream(t isa.Tier, b []byte) { read(t, b) }
+func wide(t isa.Tier, b []byte)   { read(t, b) }
