@@ -163,19 +163,23 @@ func (s *slowKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 	work := now - start - off
 	end := now + int64(s.more*float64(work)) - (start - called) - l.debt
 	for now < end {
-		s.wait(b)
+		s.wait(b, end-now)
 		now, off = l.look()
 		end += off
 	}
 	l.debt = min(now-end, mostDebt)
 }
 
-// wait waits for 200 or 300 ns. A kernel that is really slower does not rest: if its tiles
+// coolTime is how long before the end of a wait there are no more tile products, in ns: a
+// processor reads its clock before those that it has begun are done, which takes 100 ns, or
+// 300 where tiles are slow.
+const coolTime = 500
+
+// wait waits for some 100 ns. A kernel that is really slower does not rest: if its tiles
 // did, the next share would be slower by more than it was asked to be. Runs of a few rows
-// hardly use tiles. The pause comes last: a processor reads its clock before tile products
-// that it has begun are done.
-func (s *slowKernel) wait(b tensor.Bind) {
-	if s.warm && b.T >= bf16.MR {
+// hardly use tiles. left is the time until the wait ends.
+func (s *slowKernel) wait(b tensor.Bind, left int64) {
+	if s.warm && b.T >= bf16.MR && left > coolTime {
 		ceiling.WarmTiles()
 	}
 	pause()
