@@ -45,6 +45,7 @@ func TestStepsOfALayer(t *testing.T) {
 		want        []string // a barrier before each but those in parentheses
 	}{
 		{"encoder", "bert", embed, "linear+linear", []string{"linear+linear", "attention", "linear", "add+norm", "linear+act", "linear", "add+norm"}},
+		{"begin of an encoder", "bert", embed, "embed+embed+row", []string{"(embed+embed+row)", "norm", "linear+linear"}},
 		{"norms around blocks", "embeddinggemma", embed, "linear+linear", []string{"linear+linear", "norm+rope", "(norm+rope)", "attention", "linear", "norm+add+norm", "linear+glu", "linear", "norm+add+norm"}},
 		{"decoder", "llama", generate, "linear+linear", []string{"linear+linear", "rope", "(rope+kv_write)", "attention_kv", "linear", "add+norm", "linear+glu", "linear"}},
 		{"decoder, a single row", "llama", decode, "linear+linear", []string{"linear+linear", "attention_kv", "linear", "linear+glu", "linear"}},

@@ -17,6 +17,8 @@ var kernels = map[string]func(*binder, *plan.Step) (kernel, error){
 	"linear_dw":          bindLinearDW,
 	"col_sum":            bindColSum,
 	"embed":              bindEmbed,
+	"embed+embed":        bindEmbeds,
+	"embed+embed+row":    bindEmbeds,
 	"embed_bag":          bindEmbedBag,
 	"embed_grad":         bindEmbedGrad,
 	"embed_grad+add":     bindEmbedGradAdd,
@@ -83,6 +85,8 @@ var patterns = []plan.Pattern{
 	{Kind: "linear_dx+add", Root: graph.OpAdd, Inputs: []*plan.Pattern{nil, {Root: graph.OpLinearDX}}, InPlace: true},
 	{Kind: "norm_dx+add", Root: graph.OpAdd, Inputs: []*plan.Pattern{nil, {Root: graph.OpNormDX}}, InPlace: true},
 	{Kind: "embed_grad+add", Root: graph.OpAdd, Inputs: []*plan.Pattern{nil, {Root: graph.OpEmbedGrad}}, InPlace: true},
+	{Kind: "embed+embed+row", Root: graph.OpAddRow, Inputs: []*plan.Pattern{embeds}},
+	*embeds,
 	{Kind: "rope+kv_write", Root: graph.OpKVWrite, Inputs: []*plan.Pattern{nil, nil, {Root: graph.OpRope}}},
 	{Kind: "norm+rope", Root: graph.OpRope, Inputs: []*plan.Pattern{{Root: graph.OpNorm}}, InPlace: true},
 	{Kind: "norm+add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true, Inputs: []*plan.Pattern{nil, {Root: graph.OpNorm}}}},
@@ -90,6 +94,9 @@ var patterns = []plan.Pattern{
 	{Kind: "add+norm", Root: graph.OpNorm, Inputs: []*plan.Pattern{{Root: graph.OpAdd, Keep: true}},
 		Match: func(nodes []*graph.Node) bool { return wholeRows(nodes[1]) }},
 }
+
+// embeds is the sum of the embeddings of tokens and of positions.
+var embeds = &plan.Pattern{Kind: "embed+embed", Root: graph.OpAdd, Inputs: []*plan.Pattern{{Root: graph.OpEmbed}, {Root: graph.OpEmbed}}}
 
 // wholeRows reports whether a norm is one of whole rows: that of a head reads a
 // projection, not a sum.

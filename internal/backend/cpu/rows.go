@@ -30,25 +30,63 @@ func (k *rowwise) runShare(w *worker, b tensor.Bind, i, n int) {
 	k.rows(w, b, lo, hi)
 }
 
-func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
-	n := s.Root()
-	w := b.weight(n.In[0])
-	y := b.f32(n.Out[0])
-	ids, scale := b.i32(n.In[1]), n.Attr.(graph.EmbedAttr).Scale
-	var table mat
-	if f, ok := w.(*fileRows); w == nil || ok && f.dtype == tensor.F32 {
-		table = b.f32(n.In[0])
+// lookup is rows of a table, one per token.
+type lookup struct {
+	table mat    // in f32, or
+	w     weight // in another type
+	ids   ints
+	scale float32
+}
+
+func newLookup(b *binder, n *graph.Node) lookup {
+	l := lookup{w: b.weight(n.In[0]), ids: b.i32(n.In[1]), scale: n.Attr.(graph.EmbedAttr).Scale}
+	if f, ok := l.w.(*fileRows); l.w == nil || ok && f.dtype == tensor.F32 {
+		l.table = b.f32(n.In[0])
 	}
-	return &rowwise{"embed", y, func(_ *worker, b tensor.Bind, lo, hi int) {
+	return l
+}
+
+// put writes the row of token i.
+func (l *lookup) put(dst []float32, i int) {
+	id := int(l.ids.full[i])
+	if l.table.present() {
+		copy(dst, l.table.row(id))
+	} else {
+		l.w.unpackRow(dst, id)
+	}
+	if l.scale != 0 && l.scale != 1 {
+		vec.Scale(dst, dst, l.scale)
+	}
+}
+
+func bindEmbed(b *binder, s *plan.Step) (kernel, error) {
+	y, rows := b.f32(s.Root().Out[0]), newLookup(b, s.Root())
+	return &rowwise{"embed", y, func(_ *worker, _ tensor.Bind, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			dst, id := y.row(i), int(ids.full[i])
-			if table.present() {
-				copy(dst, table.row(id))
-			} else {
-				w.unpackRow(dst, id)
-			}
-			if scale != 0 && scale != 1 {
-				vec.Scale(dst, dst, scale)
+			rows.put(y.row(i), i)
+		}
+	}}, nil
+}
+
+// bindEmbeds is the sum of two lookups, of tokens and of their positions, and of one
+// vector for all rows where there is one.
+func bindEmbeds(b *binder, s *plan.Step) (kernel, error) {
+	sum, y := s.Nodes[2], b.f32(s.Root().Out[0])
+	first, second := newLookup(b, sum.In[0].Node), newLookup(b, sum.In[1].Node)
+	label, all := "embed+embed", []float32(nil)
+	if s.Root() != sum {
+		label, all = "embed+embed+row", b.f32(s.Root().In[1]).full
+	}
+	b.want(y.cols)
+	return &rowwise{label, y, func(w *worker, _ tensor.Bind, lo, hi int) {
+		other := w.scratch.f[:y.cols]
+		for i := lo; i < hi; i++ {
+			row := y.row(i)
+			first.put(row, i)
+			second.put(other, i)
+			vec.Add(row, row, other)
+			if all != nil {
+				vec.Add(row, row, all)
 			}
 		}
 	}}, nil
