@@ -1341,8 +1341,8 @@ done40:
 done41:
 	XORQ R14, R14
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func halfQ4_1(t *panelArgs)
@@ -2694,8 +2694,8 @@ done81:
 done82:
 	XORQ R14, R14
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func halfQ8_0(t *panelArgs)
@@ -4081,8 +4081,8 @@ done122:
 done123:
 	XORQ R14, R14
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packHalves(dst *uint16, src *float32, lds, steps, rows int, order *[32]uint16, factors *float32)

@@ -120,8 +120,8 @@ next4:
 	CMOVQNE AX, R8
 	DECQ 96(R13)
 	JNZ row1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normRowsRMSAdd(t *normArgs)
@@ -255,8 +255,8 @@ next9:
 	CMOVQNE AX, R8
 	DECQ 96(R13)
 	JNZ row6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normRowsRMSNormAdd(t *normArgs)
@@ -433,8 +433,8 @@ next14:
 	CMOVQNE AX, R8
 	DECQ 96(R13)
 	JNZ row11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normRowsLayer(t *normArgs)
@@ -609,8 +609,8 @@ next20:
 	CMOVQNE AX, R8
 	DECQ 96(R13)
 	JNZ row17
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normRowsLayerAdd(t *normArgs)
@@ -798,6 +798,6 @@ next26:
 	CMOVQNE AX, R8
 	DECQ 96(R13)
 	JNZ row23
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

@@ -709,8 +709,8 @@ rest7:
 	ADDQ R8, SI
 	DECQ R11
 	JNZ row4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 DATA c3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b

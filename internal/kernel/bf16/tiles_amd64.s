@@ -7620,8 +7620,8 @@ done153:
 	ADDQ R9, SI
 	DECQ R11
 	JNZ row150
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func divideRows(dst, src *float32, ldd, lds, n, rows int, sums *float32)
@@ -7991,8 +7991,8 @@ rest177:
 	JGE rest177
 
 done178:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsOutPlain(t *tileArgs, rows int)
@@ -8040,8 +8040,8 @@ rest181:
 	JGE rest181
 
 done182:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileOutGelu(t *tileArgs)
@@ -8503,8 +8503,8 @@ rest200:
 	JGE rest200
 
 done201:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsOutGelu(t *tileArgs, rows int)
@@ -8634,8 +8634,8 @@ rest204:
 	JGE rest204
 
 done205:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileGLUGelu(t *tileArgs)
@@ -9121,8 +9121,8 @@ rest223:
 	JGE rest223
 
 done224:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsGLUGelu(t *tileArgs, rows int)
@@ -9248,8 +9248,8 @@ rest227:
 	JGE rest227
 
 done228:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileOutGeluTanh(t *tileArgs)
@@ -9711,8 +9711,8 @@ rest246:
 	JGE rest246
 
 done247:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsOutGeluTanh(t *tileArgs, rows int)
@@ -9842,8 +9842,8 @@ rest250:
 	JGE rest250
 
 done251:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileGLUGeluTanh(t *tileArgs)
@@ -10329,8 +10329,8 @@ rest269:
 	JGE rest269
 
 done270:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsGLUGeluTanh(t *tileArgs, rows int)
@@ -10456,8 +10456,8 @@ rest273:
 	JGE rest273
 
 done274:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileOutSilu(t *tileArgs)
@@ -10915,8 +10915,8 @@ rest292:
 	JGE rest292
 
 done293:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsOutSilu(t *tileArgs, rows int)
@@ -11044,8 +11044,8 @@ rest296:
 	JGE rest296
 
 done297:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileGLUSilu(t *tileArgs)
@@ -11527,8 +11527,8 @@ rest315:
 	JGE rest315
 
 done316:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsGLUSilu(t *tileArgs, rows int)
@@ -11652,8 +11652,8 @@ rest319:
 	JGE rest319
 
 done320:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 DATA c3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b

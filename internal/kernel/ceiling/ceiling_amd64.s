@@ -410,8 +410,8 @@ loop9:
 	VFMADD231PS Y12, Y13, Y11
 	DECQ CX
 	JNZ loop9
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func readAVX2(p *byte, n int)
@@ -794,8 +794,8 @@ loop13:
 	VFMADD231PS Z28, Z29, Z27
 	DECQ CX
 	JNZ loop13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func readAVX512(p *byte, n int)

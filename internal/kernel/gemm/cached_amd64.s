@@ -73,8 +73,8 @@ block3:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX2x2(a *cachedArgs)
@@ -163,8 +163,8 @@ block6:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX2x3(a *cachedArgs)
@@ -268,8 +268,8 @@ block9:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX2x4(a *cachedArgs)
@@ -388,8 +388,8 @@ block12:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group10
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX2x1(a *cachedArgs)
@@ -482,8 +482,8 @@ row18:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX2x2(a *cachedArgs)
@@ -593,8 +593,8 @@ row24:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX2x1(a *cachedArgs)
@@ -666,8 +666,8 @@ block27:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group25
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX2x2(a *cachedArgs)
@@ -754,8 +754,8 @@ block30:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group28
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX2x3(a *cachedArgs)
@@ -857,8 +857,8 @@ block33:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group31
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX2x4(a *cachedArgs)
@@ -975,8 +975,8 @@ block36:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group34
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX2x1(a *cachedArgs)
@@ -1068,8 +1068,8 @@ row42:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk37
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX2x2(a *cachedArgs)
@@ -1178,8 +1178,8 @@ row48:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk43
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX2x1(a *cachedArgs)
@@ -1271,8 +1271,8 @@ block51:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group49
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX2x2(a *cachedArgs)
@@ -1379,8 +1379,8 @@ block54:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group52
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX2x3(a *cachedArgs)
@@ -1502,8 +1502,8 @@ block57:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group55
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX2x4(a *cachedArgs)
@@ -1640,8 +1640,8 @@ block60:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group58
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX2x1(a *cachedArgs)
@@ -1743,8 +1743,8 @@ row66:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk61
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX2x2(a *cachedArgs)
@@ -1863,8 +1863,8 @@ row72:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk67
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX512x1(a *cachedArgs)
@@ -1960,8 +1960,8 @@ block75:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group73
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX512x2(a *cachedArgs)
@@ -2082,8 +2082,8 @@ block78:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group76
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX512x3(a *cachedArgs)
@@ -2235,8 +2235,8 @@ block81:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group79
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF32AVX512x4(a *cachedArgs)
@@ -2413,8 +2413,8 @@ block84:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group82
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX512x1(a *cachedArgs)
@@ -2496,8 +2496,8 @@ row90:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk85
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX512x2(a *cachedArgs)
@@ -2587,8 +2587,8 @@ row96:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk91
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX512x3(a *cachedArgs)
@@ -2686,8 +2686,8 @@ row102:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk97
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF32AVX512x4(a *cachedArgs)
@@ -2793,8 +2793,8 @@ row108:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk103
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX512x1(a *cachedArgs)
@@ -2886,8 +2886,8 @@ block111:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group109
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX512x2(a *cachedArgs)
@@ -3004,8 +3004,8 @@ block114:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group112
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX512x3(a *cachedArgs)
@@ -3153,8 +3153,8 @@ block117:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group115
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysF16AVX512x4(a *cachedArgs)
@@ -3327,8 +3327,8 @@ block120:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group118
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX512x1(a *cachedArgs)
@@ -3409,8 +3409,8 @@ row126:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk121
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX512x2(a *cachedArgs)
@@ -3499,8 +3499,8 @@ row132:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk127
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX512x3(a *cachedArgs)
@@ -3597,8 +3597,8 @@ row138:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk133
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesF16AVX512x4(a *cachedArgs)
@@ -3703,8 +3703,8 @@ row144:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk139
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX512x1(a *cachedArgs)
@@ -3820,8 +3820,8 @@ block147:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group145
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX512x2(a *cachedArgs)
@@ -3962,8 +3962,8 @@ block150:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group148
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX512x3(a *cachedArgs)
@@ -4135,8 +4135,8 @@ block153:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group151
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func keysQ8_0AVX512x4(a *cachedArgs)
@@ -4333,8 +4333,8 @@ block156:
 	ADDQ 104(CX), DI
 	DECQ 32(CX)
 	JNZ group154
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX512x1(a *cachedArgs)
@@ -4421,8 +4421,8 @@ row162:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk157
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX512x2(a *cachedArgs)
@@ -4517,8 +4517,8 @@ row168:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk163
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX512x3(a *cachedArgs)
@@ -4621,8 +4621,8 @@ row174:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk169
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func valuesQ8_0AVX512x4(a *cachedArgs)
@@ -4733,6 +4733,6 @@ row180:
 	ADDQ AX, 16(CX)
 	SUBQ $16, 32(CX)
 	JGT chunk175
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

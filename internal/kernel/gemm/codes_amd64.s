@@ -133,8 +133,8 @@ done3:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_1x2(t *codeArgs)
@@ -297,8 +297,8 @@ done6:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_1x3(t *codeArgs)
@@ -490,8 +490,8 @@ done9:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_1x4(t *codeArgs)
@@ -712,8 +712,8 @@ done12:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group10
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_1x6(t *codeArgs)
@@ -992,8 +992,8 @@ done15:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_1x8(t *codeArgs)
@@ -1330,8 +1330,8 @@ done18:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group16
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x1(t *codeArgs)
@@ -1464,8 +1464,8 @@ done21:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x2(t *codeArgs)
@@ -1627,8 +1627,8 @@ done24:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group22
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x3(t *codeArgs)
@@ -1819,8 +1819,8 @@ done27:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group25
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x4(t *codeArgs)
@@ -2040,8 +2040,8 @@ done30:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group28
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x6(t *codeArgs)
@@ -2319,8 +2319,8 @@ done33:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group31
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ4_0x8(t *codeArgs)
@@ -2656,8 +2656,8 @@ done36:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group34
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x1(t *codeArgs)
@@ -2823,8 +2823,8 @@ done39:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group37
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x2(t *codeArgs)
@@ -3019,8 +3019,8 @@ done42:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group40
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x3(t *codeArgs)
@@ -3244,8 +3244,8 @@ done45:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group43
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x4(t *codeArgs)
@@ -3498,8 +3498,8 @@ done48:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group46
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x6(t *codeArgs)
@@ -3810,8 +3810,8 @@ done51:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group49
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func codesQ8_0x8(t *codeArgs)
@@ -4180,8 +4180,8 @@ done54:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group52
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
@@ -4253,8 +4253,8 @@ loop55:
 	ADDQ DX, R8
 	DECQ CX
 	JNZ loop55
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packCodes16(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
@@ -4338,6 +4338,6 @@ loop56:
 	ADDQ DX, R8
 	DECQ CX
 	JNZ loop56
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

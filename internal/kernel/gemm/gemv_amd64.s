@@ -108,8 +108,8 @@ block2:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvF16AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -218,8 +218,8 @@ block4:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvBF16AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -344,8 +344,8 @@ block6:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ8_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -477,8 +477,8 @@ block8:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_1AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -617,8 +617,8 @@ block10:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group9
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -757,8 +757,8 @@ block12:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_1AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -939,8 +939,8 @@ block14:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_0AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -1121,8 +1121,8 @@ block16:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group15
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvIQ4_NLAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -1288,8 +1288,8 @@ block18:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group17
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvMXFP4AVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -1461,8 +1461,8 @@ block20:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -2132,8 +2132,8 @@ block22:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group21
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -2919,8 +2919,8 @@ block24:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group23
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ6_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -3706,8 +3706,8 @@ block26:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group25
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ2_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -4441,8 +4441,8 @@ block28:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group27
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ3_KAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -5316,8 +5316,8 @@ block30:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group29
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvIQ4_XSAVX2(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6153,8 +6153,8 @@ block32:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group31
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvF32AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6253,8 +6253,8 @@ block34:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group33
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvF16AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6353,8 +6353,8 @@ block36:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group35
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvBF16AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6461,8 +6461,8 @@ block38:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group37
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ8_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6572,8 +6572,8 @@ block40:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group39
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6686,8 +6686,8 @@ block42:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group41
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6800,8 +6800,8 @@ block44:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group43
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_1AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -6943,8 +6943,8 @@ block46:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group45
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_0AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -7081,8 +7081,8 @@ block48:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group47
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvIQ4_NLAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -7193,8 +7193,8 @@ block50:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group49
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvMXFP4AVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -7311,8 +7311,8 @@ block52:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group51
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ4_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -7691,8 +7691,8 @@ block54:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group53
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ5_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -8144,8 +8144,8 @@ block56:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group55
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ6_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -8562,8 +8562,8 @@ block58:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group57
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ2_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -8975,8 +8975,8 @@ block60:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group59
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvQ3_KAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -9445,8 +9445,8 @@ block62:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group61
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func gemvIQ4_XSAVX512(dst *float32, w *byte, x, xs *float32, dstStride, wStride, rowBytes, blocks, groups int)
@@ -9809,8 +9809,8 @@ block64:
 	ADDQ R12, R10
 	DECQ R11
 	JNZ group63
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func prepareQ4_1AVX2(sums, dst, x *float32, blocks int)
@@ -9853,8 +9853,8 @@ loop65:
 	ADDQ $128, SI
 	DECQ CX
 	JNZ loop65
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func prepareQ4_KAVX2(sums, dst, x *float32, spans int)
@@ -9935,8 +9935,8 @@ loop66:
 	ADDQ $256, SI
 	DECQ CX
 	JNZ loop66
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func prepareQ6_KAVX2(sums, dst, x *float32, spans int)
@@ -10017,8 +10017,8 @@ loop67:
 	ADDQ $256, SI
 	DECQ CX
 	JNZ loop67
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func prepareQ5_1AVX2(sums, dst, x *float32, blocks int)
@@ -10067,8 +10067,8 @@ loop68:
 	ADDQ $128, SI
 	DECQ CX
 	JNZ loop68
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 DATA c0000000f<>+0(SB)/8, $0x0000000f0000000f

@@ -121,8 +121,8 @@ exps5:
 	ADDQ AX, DI
 	DECQ R11
 	JNZ strip1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func copyPanelAVX2(dst, src *float32, ld, rows int)
@@ -273,8 +273,8 @@ exps11:
 	ADDQ AX, DI
 	DECQ R11
 	JNZ strip7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func copyPanelAVX512(dst, src *float32, ld, rows int)

@@ -78,8 +78,8 @@ row2:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mixF16AVX2(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int)
@@ -158,8 +158,8 @@ row5:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mixQ8_0AVX2(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int)
@@ -248,8 +248,8 @@ row8:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mixF32AVX512(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int)
@@ -330,8 +330,8 @@ row11:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block10
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mixF16AVX512(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int)
@@ -412,8 +412,8 @@ row14:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mixQ8_0AVX512(dst, p *[4]*float32, w *byte, rowBytes, rows, blocks, add int)
@@ -500,6 +500,6 @@ row17:
 	ADDQ $128, BX
 	DECQ R13
 	JNZ block16
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

@@ -112,8 +112,8 @@ block2:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsF16AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -226,8 +226,8 @@ block4:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsBF16AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -348,8 +348,8 @@ block6:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ8_0AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -482,8 +482,8 @@ block8:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ4_0AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -628,8 +628,8 @@ block10:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group9
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ4_1AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -770,8 +770,8 @@ block12:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ5_0AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -950,8 +950,8 @@ block14:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ5_1AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1126,8 +1126,8 @@ block16:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group15
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsIQ4_NLAVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1278,8 +1278,8 @@ block18:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group17
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsMXFP4AVX2(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1442,8 +1442,8 @@ block20:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsF32AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1610,8 +1610,8 @@ block22:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group21
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsF16AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1778,8 +1778,8 @@ block24:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group23
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsBF16AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -1954,8 +1954,8 @@ block26:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group25
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ8_0AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -2146,8 +2146,8 @@ block28:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group27
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ4_0AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -2342,8 +2342,8 @@ block30:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group29
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ4_1AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -2538,8 +2538,8 @@ block32:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group31
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ5_0AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -2754,8 +2754,8 @@ block34:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group33
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsQ5_1AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -2978,8 +2978,8 @@ block36:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group35
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsIQ4_NLAVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -3166,8 +3166,8 @@ block38:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group37
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func rowsMXFP4AVX512(w *byte, x0, x1, x2, x3, d0, d1, d2, d3 *float32, rowBytes, blocks, groups int)
@@ -3378,8 +3378,8 @@ block40:
 	ADDQ R10, SI
 	DECQ R11
 	JNZ group39
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 DATA c0000000f<>+0(SB)/8, $0x0000000f0000000f

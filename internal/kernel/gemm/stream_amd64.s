@@ -90,8 +90,8 @@ done3:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x2(t *codeArgs)
@@ -211,8 +211,8 @@ done6:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x3(t *codeArgs)
@@ -357,8 +357,8 @@ done9:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x4(t *codeArgs)
@@ -532,8 +532,8 @@ done12:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group10
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x6(t *codeArgs)
@@ -765,8 +765,8 @@ done15:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x8(t *codeArgs)
@@ -1056,8 +1056,8 @@ done18:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group16
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x1by4(t *codeArgs)
@@ -1343,8 +1343,8 @@ same21:
 	ADDQ $64, R10
 	DECQ R11
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x1(t *codeArgs)
@@ -1435,8 +1435,8 @@ done24:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group22
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x2(t *codeArgs)
@@ -1556,8 +1556,8 @@ done27:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group25
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x3(t *codeArgs)
@@ -1702,8 +1702,8 @@ done30:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group28
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x4(t *codeArgs)
@@ -1877,8 +1877,8 @@ done33:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group31
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x6(t *codeArgs)
@@ -2110,8 +2110,8 @@ done36:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group34
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x8(t *codeArgs)
@@ -2401,8 +2401,8 @@ done39:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group37
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x1by4(t *codeArgs)
@@ -2688,8 +2688,8 @@ same42:
 	ADDQ $64, R10
 	DECQ R11
 	JNZ group40
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x1(t *codeArgs)
@@ -2780,8 +2780,8 @@ done45:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group43
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x2(t *codeArgs)
@@ -2901,8 +2901,8 @@ done48:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group46
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x3(t *codeArgs)
@@ -3051,8 +3051,8 @@ done51:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group49
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x4(t *codeArgs)
@@ -3230,8 +3230,8 @@ done54:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group52
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x6(t *codeArgs)
@@ -3467,8 +3467,8 @@ done57:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group55
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x8(t *codeArgs)
@@ -3762,8 +3762,8 @@ done60:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group58
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x1by4(t *codeArgs)
@@ -4049,8 +4049,8 @@ same63:
 	ADDQ $64, R10
 	DECQ R11
 	JNZ group61
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx1(t *codeArgs)
@@ -4183,8 +4183,8 @@ done66:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group64
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx1(t *codeArgs)
@@ -4420,8 +4420,8 @@ done71:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group69
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx2(t *codeArgs)
@@ -4583,8 +4583,8 @@ done75:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group73
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx2(t *codeArgs)
@@ -4889,8 +4889,8 @@ done80:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group78
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx3(t *codeArgs)
@@ -5081,8 +5081,8 @@ done84:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group82
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx3(t *codeArgs)
@@ -5456,8 +5456,8 @@ done89:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group87
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx4(t *codeArgs)
@@ -5677,8 +5677,8 @@ done93:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group91
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx4(t *codeArgs)
@@ -6121,8 +6121,8 @@ done98:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group96
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx6(t *codeArgs)
@@ -6400,8 +6400,8 @@ done102:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group100
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx6(t *codeArgs)
@@ -6982,8 +6982,8 @@ done107:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group105
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx8(t *codeArgs)
@@ -7319,8 +7319,8 @@ done111:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group109
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx8(t *codeArgs)
@@ -8039,8 +8039,8 @@ done116:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group114
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx1by4(t *codeArgs)
@@ -8744,8 +8744,8 @@ inner121:
 	ADDQ $64, R10
 	DECQ R11
 	JNZ group118
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx1by4(t *codeArgs)
@@ -9534,6 +9534,6 @@ inner125:
 	ADDQ $64, R10
 	DECQ R11
 	JNZ group122
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

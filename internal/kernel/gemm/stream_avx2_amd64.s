@@ -201,8 +201,8 @@ loop2:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x1AVXVNNI(t *codeArgs)
@@ -368,8 +368,8 @@ loop4:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x2AVX2(t *codeArgs)
@@ -696,8 +696,8 @@ loop6:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_1x2AVXVNNI(t *codeArgs)
@@ -952,8 +952,8 @@ loop8:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x1AVX2(t *codeArgs)
@@ -1157,8 +1157,8 @@ loop10:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group9
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x1AVXVNNI(t *codeArgs)
@@ -1326,8 +1326,8 @@ loop12:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x2AVX2(t *codeArgs)
@@ -1656,8 +1656,8 @@ loop14:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_0x2AVXVNNI(t *codeArgs)
@@ -1914,8 +1914,8 @@ loop16:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group15
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x1AVX2(t *codeArgs)
@@ -2143,8 +2143,8 @@ loop18:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group17
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ8_0x2AVX2(t *codeArgs)
@@ -2485,8 +2485,8 @@ loop20:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx1AVX2(t *codeArgs)
@@ -2894,8 +2894,8 @@ inner23:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group21
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx1AVXVNNI(t *codeArgs)
@@ -3267,8 +3267,8 @@ inner26:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group24
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx1AVX2(t *codeArgs)
@@ -3731,8 +3731,8 @@ inner29:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group27
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx2AVX2(t *codeArgs)
@@ -4265,8 +4265,8 @@ inner32:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group30
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ4_Kx2AVXVNNI(t *codeArgs)
@@ -4727,8 +4727,8 @@ inner35:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group33
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func streamQ6_Kx2AVX2(t *codeArgs)
@@ -5312,8 +5312,8 @@ inner38:
 	ADDQ 64(R8), R14
 	DECQ R11
 	JNZ group36
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packCodesAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
@@ -5415,8 +5415,8 @@ loop39:
 	ADDQ DX, R8
 	DECQ CX
 	JNZ loop39
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packWordsAVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
@@ -5496,8 +5496,8 @@ loop40:
 	ADDQ DX, R8
 	DECQ CX
 	JNZ loop40
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
@@ -5587,6 +5587,6 @@ loop41:
 	ADDQ DX, R8
 	DECQ CX
 	JNZ loop41
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

@@ -141,8 +141,8 @@ tileAVX512_1store:
 	JMP tileAVX512_1
 
 tileAVX512_1done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_2:
@@ -262,8 +262,8 @@ tileAVX512_2store:
 	JMP tileAVX512_2
 
 tileAVX512_2done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_3:
@@ -408,8 +408,8 @@ tileAVX512_3store:
 	JMP tileAVX512_3
 
 tileAVX512_3done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_4:
@@ -579,8 +579,8 @@ tileAVX512_4store:
 	JMP tileAVX512_4
 
 tileAVX512_4done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_5:
@@ -775,8 +775,8 @@ tileAVX512_5store:
 	JMP tileAVX512_5
 
 tileAVX512_5done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_6:
@@ -996,8 +996,8 @@ tileAVX512_6store:
 	JMP tileAVX512_6
 
 tileAVX512_6done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_7:
@@ -1242,8 +1242,8 @@ tileAVX512_7store:
 	JMP tileAVX512_7
 
 tileAVX512_7done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_8:
@@ -1513,8 +1513,8 @@ tileAVX512_8store:
 	JMP tileAVX512_8
 
 tileAVX512_8done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_9:
@@ -1809,8 +1809,8 @@ tileAVX512_9store:
 	JMP tileAVX512_9
 
 tileAVX512_9done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_10:
@@ -2130,8 +2130,8 @@ tileAVX512_10store:
 	JMP tileAVX512_10
 
 tileAVX512_10done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_11:
@@ -2476,8 +2476,8 @@ tileAVX512_11store:
 	JMP tileAVX512_11
 
 tileAVX512_11done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_12:
@@ -2847,8 +2847,8 @@ tileAVX512_12store:
 	JMP tileAVX512_12
 
 tileAVX512_12done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_13:
@@ -3243,8 +3243,8 @@ tileAVX512_13store:
 	JMP tileAVX512_13
 
 tileAVX512_13done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX512_14:
@@ -3664,8 +3664,8 @@ tileAVX512_14store:
 	JMP tileAVX512_14
 
 tileAVX512_14done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tileAVX2(a, b, c, bias *float32, k, ldc, mr, strips, load, nextB, panels int)
@@ -3791,8 +3791,8 @@ tileAVX2_1store:
 	JMP tileAVX2_1
 
 tileAVX2_1done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX2_2:
@@ -3912,8 +3912,8 @@ tileAVX2_2store:
 	JMP tileAVX2_2
 
 tileAVX2_2done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX2_3:
@@ -4058,8 +4058,8 @@ tileAVX2_3store:
 	JMP tileAVX2_3
 
 tileAVX2_3done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX2_4:
@@ -4229,8 +4229,8 @@ tileAVX2_4store:
 	JMP tileAVX2_4
 
 tileAVX2_4done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX2_5:
@@ -4425,8 +4425,8 @@ tileAVX2_5store:
 	JMP tileAVX2_5
 
 tileAVX2_5done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 tileAVX2_6:
@@ -4646,6 +4646,6 @@ tileAVX2_6store:
 	JMP tileAVX2_6
 
 tileAVX2_6done:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET

@@ -706,8 +706,8 @@ done3:
 	ADDQ R13, R9
 	DECQ 80(R8)
 	JNZ strip1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotAVXVNNI(t *dotArgs)
@@ -1538,8 +1538,8 @@ done8:
 	ADDQ R13, R9
 	DECQ 80(R8)
 	JNZ strip6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotVNNI(t *dotArgs)
@@ -2264,8 +2264,8 @@ done13:
 	ADDQ R13, AX
 	DECQ 80(R8)
 	JNZ strip11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeF32AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2337,8 +2337,8 @@ loop17:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row16
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeF16AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2410,8 +2410,8 @@ loop19:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row18
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeBF16AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2487,8 +2487,8 @@ loop21:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row20
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeQ4_0AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2576,8 +2576,8 @@ loop23:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row22
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeQ4_1AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2663,8 +2663,8 @@ loop25:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row24
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeQ5_0AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2769,8 +2769,8 @@ loop27:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row26
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeQ5_1AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2873,8 +2873,8 @@ loop29:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row28
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeIQ4_NLAVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -2965,8 +2965,8 @@ loop31:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row30
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeMXFP4AVX2(dst *int16, src *byte, scales *float32, rowBytes, stride, groups, rows int, limit, inverse float32)
@@ -3063,8 +3063,8 @@ loop33:
 	ADDQ $4, R9
 	DECQ R11
 	JNZ row32
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func widenQ8AVX2(dst *int16, src *byte, scales *float32, ldd, rowBytes, stride, groups, rows int)

@@ -174,8 +174,8 @@ group1:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVX2_2:
@@ -406,8 +406,8 @@ group2:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group2
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVX2_3:
@@ -721,8 +721,8 @@ group3:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVX2_4:
@@ -1122,8 +1122,8 @@ group4:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ4AVX2(t *dotArgs)
@@ -1281,8 +1281,8 @@ group5:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVX2_2:
@@ -1469,8 +1469,8 @@ group6:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVX2_3:
@@ -1713,8 +1713,8 @@ group7:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVX2_4:
@@ -2016,8 +2016,8 @@ group8:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group8
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ8AVXVNNI(t *dotArgs)
@@ -2131,8 +2131,8 @@ group9:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group9
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVXVNNI_2:
@@ -2250,8 +2250,8 @@ group10:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group10
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVXVNNI_3:
@@ -2404,8 +2404,8 @@ group11:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group11
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVXVNNI_4:
@@ -2596,8 +2596,8 @@ group12:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group12
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVXVNNI_5:
@@ -2823,8 +2823,8 @@ group13:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group13
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8AVXVNNI_6:
@@ -3085,8 +3085,8 @@ group14:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group14
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ4AVXVNNI(t *dotArgs)
@@ -3229,8 +3229,8 @@ group15:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group15
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVXVNNI_2:
@@ -3380,8 +3380,8 @@ group16:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group16
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVXVNNI_3:
@@ -3569,8 +3569,8 @@ group17:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group17
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVXVNNI_4:
@@ -3799,8 +3799,8 @@ group18:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group18
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVXVNNI_5:
@@ -4067,8 +4067,8 @@ group19:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group19
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4AVXVNNI_6:
@@ -4373,8 +4373,8 @@ group20:
 	ADDQ 72(R8), R12
 	DECQ AX
 	JNZ group20
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ8VNNI(t *dotArgs)
@@ -4506,8 +4506,8 @@ group21:
 	ADDQ $4, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_2:
@@ -4644,8 +4644,8 @@ group22:
 	ADDQ $8, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_2
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_3:
@@ -4820,8 +4820,8 @@ group23:
 	ADDQ $12, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_4:
@@ -5037,8 +5037,8 @@ group24:
 	ADDQ $16, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_5:
@@ -5292,8 +5292,8 @@ group25:
 	ADDQ $20, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_6:
@@ -5585,8 +5585,8 @@ group26:
 	ADDQ $24, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8VNNI_7:
@@ -5919,8 +5919,8 @@ group27:
 	ADDQ $28, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8VNNI_7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ8Few(t *dotArgs)
@@ -6068,8 +6068,8 @@ group28:
 	ADDQ $4, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_2:
@@ -6222,8 +6222,8 @@ group29:
 	ADDQ $8, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_2
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_3:
@@ -6414,8 +6414,8 @@ group30:
 	ADDQ $12, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_4:
@@ -6647,8 +6647,8 @@ group31:
 	ADDQ $16, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_5:
@@ -6918,8 +6918,8 @@ group32:
 	ADDQ $20, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_6:
@@ -7227,8 +7227,8 @@ group33:
 	ADDQ $24, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ8Few_7:
@@ -7577,8 +7577,8 @@ group34:
 	ADDQ $28, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ8Few_7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ4VNNI(t *dotArgs)
@@ -7730,8 +7730,8 @@ group35:
 	ADDQ $4, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_1
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_2:
@@ -7890,8 +7890,8 @@ group36:
 	ADDQ $8, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_2
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_3:
@@ -8090,8 +8090,8 @@ group37:
 	ADDQ $12, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_3
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_4:
@@ -8333,8 +8333,8 @@ group38:
 	ADDQ $16, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_4
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_5:
@@ -8616,8 +8616,8 @@ group39:
 	ADDQ $20, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_5
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_6:
@@ -8939,8 +8939,8 @@ group40:
 	ADDQ $24, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_6
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 dotQ4VNNI_7:
@@ -9305,8 +9305,8 @@ group41:
 	ADDQ $28, 144(R8)
 	DECQ 104(R8)
 	JNZ dotQ4VNNI_7
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ8AMXx2(t *dotArgs)
@@ -9909,8 +9909,8 @@ done58:
 	DECQ 104(R8)
 	JNZ strip42
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ8AMXx1(t *dotArgs)
@@ -10330,8 +10330,8 @@ done74:
 	DECQ 104(R8)
 	JNZ strip61
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ4AMXx2(t *dotArgs)
@@ -11006,8 +11006,8 @@ done93:
 	DECQ 104(R8)
 	JNZ strip77
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotQ4AMXx1(t *dotArgs)
@@ -11472,8 +11472,8 @@ done109:
 	DECQ 104(R8)
 	JNZ strip96
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func unpackQ4AVX512(dst, src *byte, groups int)
@@ -11652,8 +11652,8 @@ next116:
 	CMOVQNE AX, R14
 	DECQ CX
 	JNZ row113
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func quantizeAVX512(t *quantArgs)
@@ -11950,8 +11950,8 @@ next121:
 	CMOVQNE AX, R14
 	DECQ CX
 	JNZ row118
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 DATA int8Lanes<>+0(SB)/4, $0

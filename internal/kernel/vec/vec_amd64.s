@@ -54,8 +54,8 @@ one1:
 	JMP one1
 
 done3:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mulAVX2(dst, a, b *float32, n int)
@@ -110,8 +110,8 @@ one4:
 	JMP one4
 
 done6:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func scaleAVX2(dst, a *float32, n int, s float32)
@@ -159,8 +159,8 @@ one7:
 	JMP one7
 
 done9:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func axpyAVX2(dst, a *float32, n int, s float32)
@@ -213,8 +213,8 @@ one10:
 	JMP one10
 
 done12:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normAVX2(dst, x, w *float32, n int, mean, inv float32)
@@ -269,8 +269,8 @@ one13:
 	JMP one13
 
 done15:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normBiasAVX2(dst, x, w, b *float32, n int, mean, inv float32)
@@ -331,8 +331,8 @@ one16:
 	JMP one16
 
 done18:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normGradAVX2(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
@@ -392,8 +392,8 @@ one19:
 	JMP one19
 
 done21:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normWeightGradAVX2(dst, dy, x *float32, n int, mean, inv float32)
@@ -451,8 +451,8 @@ one22:
 	JMP one22
 
 done24:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func expAVX2(dst, x *float32, n int, shift float32) (sum float32)
@@ -577,8 +577,8 @@ done27:
 	VPERMILPS $0xb1, X1, X2
 	VADDPS X2, X1, X1
 	VMOVSS X1, sum+32(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluAVX2(dst, x *float32, n int)
@@ -706,8 +706,8 @@ one28:
 	JMP one28
 
 done30:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluMulAVX2(dst, x, u *float32, n int)
@@ -844,8 +844,8 @@ one31:
 	JMP one31
 
 done33:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluGradAVX2(dst, dy, x *float32, n int)
@@ -991,8 +991,8 @@ one34:
 	JMP one34
 
 done36:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tanhAVX2(dst, x *float32, n int)
@@ -1126,8 +1126,8 @@ one37:
 	JMP one37
 
 done39:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhAVX2(dst, x *float32, n int)
@@ -1267,8 +1267,8 @@ one40:
 	JMP one40
 
 done42:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhMulAVX2(dst, x, u *float32, n int)
@@ -1417,8 +1417,8 @@ one43:
 	JMP one43
 
 done45:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhGradAVX2(dst, dy, x *float32, n int)
@@ -1588,8 +1588,8 @@ one46:
 	JMP one46
 
 done48:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluAVX2(dst, x *float32, n int)
@@ -1777,8 +1777,8 @@ one49:
 	JMP one49
 
 done51:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluMulAVX2(dst, x, u *float32, n int)
@@ -1975,8 +1975,8 @@ one52:
 	JMP one52
 
 done54:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluGradAVX2(dst, dy, x *float32, n int)
@@ -2179,8 +2179,8 @@ one55:
 	JMP one55
 
 done57:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumAVX2(a *float32, n int) (ret float32)
@@ -2233,8 +2233,8 @@ done60:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumSquaresAVX2(a *float32, n int) (ret float32)
@@ -2287,8 +2287,8 @@ done63:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumSquaresFromAVX2(a *float32, n int, mean float32) (ret float32)
@@ -2347,8 +2347,8 @@ done66:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotAVX2(a, b *float32, n int) (ret float32)
@@ -2409,8 +2409,8 @@ done69:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotFromAVX2(a, b *float32, n int, mean float32) (ret float32)
@@ -2477,8 +2477,8 @@ done72:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+32(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func maxAVX2(a *float32, n int) (ret float32)
@@ -2531,8 +2531,8 @@ done75:
 	VPERMILPS $0xb1, X0, X4
 	VMAXPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func adamwAVX2(w, m, v, dw *float32, n int, h *AdamWStep)
@@ -2583,8 +2583,8 @@ loop76:
 	ADDQ $32, DX
 	SUBQ $8, CX
 	JNZ loop76
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func addAVX512(dst, a, b *float32, n int)
@@ -2639,8 +2639,8 @@ one77:
 	JMP one77
 
 done79:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func mulAVX512(dst, a, b *float32, n int)
@@ -2695,8 +2695,8 @@ one80:
 	JMP one80
 
 done82:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func scaleAVX512(dst, a *float32, n int, s float32)
@@ -2744,8 +2744,8 @@ one83:
 	JMP one83
 
 done85:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func axpyAVX512(dst, a *float32, n int, s float32)
@@ -2798,8 +2798,8 @@ one86:
 	JMP one86
 
 done88:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normAVX512(dst, x, w *float32, n int, mean, inv float32)
@@ -2854,8 +2854,8 @@ one89:
 	JMP one89
 
 done91:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normBiasAVX512(dst, x, w, b *float32, n int, mean, inv float32)
@@ -2916,8 +2916,8 @@ one92:
 	JMP one92
 
 done94:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normGradAVX512(dst, dy, x *float32, n int, mean, inv, sum, dot float32)
@@ -2977,8 +2977,8 @@ one95:
 	JMP one95
 
 done97:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func normWeightGradAVX512(dst, dy, x *float32, n int, mean, inv float32)
@@ -3036,8 +3036,8 @@ one98:
 	JMP one98
 
 done100:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func expAVX512(dst, x *float32, n int, shift float32) (sum float32)
@@ -3220,8 +3220,8 @@ done103:
 	VPERMILPS $0xb1, X1, X2
 	VADDPS X2, X1, X1
 	VMOVSS X1, sum+32(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluAVX512(dst, x *float32, n int)
@@ -3413,8 +3413,8 @@ one104:
 	JMP one104
 
 done106:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluMulAVX512(dst, x, u *float32, n int)
@@ -3619,8 +3619,8 @@ one107:
 	JMP one107
 
 done109:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func siluGradAVX512(dst, dy, x *float32, n int)
@@ -3840,8 +3840,8 @@ one110:
 	JMP one110
 
 done112:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func tanhAVX512(dst, x *float32, n int)
@@ -4043,8 +4043,8 @@ one113:
 	JMP one113
 
 done115:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhAVX512(dst, x *float32, n int)
@@ -4256,8 +4256,8 @@ one116:
 	JMP one116
 
 done118:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhMulAVX512(dst, x, u *float32, n int)
@@ -4482,8 +4482,8 @@ one119:
 	JMP one119
 
 done121:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluTanhGradAVX512(dst, dy, x *float32, n int)
@@ -4743,8 +4743,8 @@ one122:
 	JMP one122
 
 done124:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluAVX512(dst, x *float32, n int)
@@ -5041,8 +5041,8 @@ one125:
 	JMP one125
 
 done127:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluMulAVX512(dst, x, u *float32, n int)
@@ -5352,8 +5352,8 @@ one128:
 	JMP one128
 
 done130:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func geluGradAVX512(dst, dy, x *float32, n int)
@@ -5673,8 +5673,8 @@ one131:
 	JMP one131
 
 done133:
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumAVX512(a *float32, n int) (ret float32)
@@ -5729,8 +5729,8 @@ done136:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumSquaresAVX512(a *float32, n int) (ret float32)
@@ -5785,8 +5785,8 @@ done139:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func sumSquaresFromAVX512(a *float32, n int, mean float32) (ret float32)
@@ -5847,8 +5847,8 @@ done142:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotAVX512(a, b *float32, n int) (ret float32)
@@ -5911,8 +5911,8 @@ done145:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func dotFromAVX512(a, b *float32, n int, mean float32) (ret float32)
@@ -5981,8 +5981,8 @@ done148:
 	VPERMILPS $0xb1, X0, X4
 	VADDPS X4, X0, X0
 	VMOVSS X0, ret+32(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func maxAVX512(a *float32, n int) (ret float32)
@@ -6037,8 +6037,8 @@ done151:
 	VPERMILPS $0xb1, X0, X4
 	VMAXPS X4, X0, X0
 	VMOVSS X0, ret+16(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func adamwAVX512(w, m, v, dw *float32, n int, h *AdamWStep)
@@ -6089,8 +6089,8 @@ loop152:
 	ADDQ $64, DX
 	SUBQ $16, CX
 	JNZ loop152
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func ropeSplitAVX2(x, cos, sin *float32, half int, sign uint32)
@@ -6316,8 +6316,8 @@ loop159:
 	VPERMILPS $0xb1, X2, X0
 	VADDPS X0, X2, X2
 	VMOVSS X2, sum+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func binsAVX2(dst *uint16, a *float32, n int, top, scale, last float32)
@@ -6618,8 +6618,8 @@ loop162:
 	VPERMILPS $0xb1, X2, X0
 	VADDPS X0, X2, X2
 	VMOVSS X2, sum+24(FP)
-	LDMXCSR save-8(SP)
 	VZEROUPPER
+	LDMXCSR save-8(SP)
 	RET
 
 // func binsAVX512(dst *uint16, a *float32, n int, top, scale, last float32)
