@@ -43,44 +43,65 @@ func (k *attention) tiles(b tensor.Bind) int {
 // tileCost is the cost of one key head of the tile of keys [a,z).
 func tileCost(a, z int) int { return 5 * (z - a + 16) }
 
-// eachTile visits the tiles of a single query with visible keys [lo,hi). A tile
-// belongs to share i of n if the middle of its cost does. at is the cost before
-// the sequence. If there are fewer tiles than shares, tiles are also cut by key
-// heads.
-func (k *attention) eachTile(lo, hi, at, total, i, n int, whole bool, f func(tile, kv0, kv1 int)) {
-	step := 1
-	if whole {
-		step = k.KVHeads
+// unit is the number of heads of a tile that stay together in n shares: all if there
+// are enough tiles, else those of one key head. In a run of single queries with more
+// than fewWorkers, these divide the heads of a key head if there are at least two of
+// them per tile of a key head.
+func (k *attention) unit(b tensor.Bind, n int) int {
+	tiles, group := k.tiles(b), k.Heads/k.KVHeads
+	if tiles >= n {
+		return k.Heads
 	}
+	most := min(n, k.workers)
+	if most <= fewWorkers || tiles == 0 || b.T != b.S {
+		return group
+	}
+	parts := max(1, most/(tiles*k.KVHeads))
+	return (group + parts - 1) / parts
+}
+
+// eachTile visits the tiles of a single query with visible keys [lo,hi), cut into
+// units of heads. A unit belongs to share i of n if the middle of its cost does. at is
+// the cost before the sequence. Heads [h0,h1) are whole groups, or a part of one.
+func (k *attention) eachTile(lo, hi, at, total, i, n, unit int, f func(tile, h0, h1 int)) {
+	group := k.Heads / k.KVHeads
+	at, total = at*group, total*group // per head
 	for tile, a := 0, lo; a < hi; tile, a = tile+1, a+oneTile {
-		c := step * tileCost(a, min(a+oneTile, hi))
-		kv0, kv1 := k.KVHeads, 0
-		for kv := 0; kv < k.KVHeads; kv += step {
-			if (2*at+c)*n/(2*total) == i {
-				kv0, kv1 = min(kv0, kv), kv+step
+		c := tileCost(a, min(a+oneTile, hi))
+		h0, h1 := k.Heads, 0
+		for h, z := 0, 0; h < k.Heads; h = z {
+			if z = h + unit; unit < group {
+				z = min(z, h-h%group+group)
 			}
-			at += c
+			if (2*at+(z-h)*c)*n/(2*total) == i {
+				if h0, h1 = min(h0, h), z; unit < group {
+					f(tile, h0, h1)
+					h0, h1 = k.Heads, 0
+				}
+			}
+			at += (z - h) * c
 		}
-		if kv0 < kv1 {
-			f(tile, kv0, kv1)
+		if h0 < h1 {
+			f(tile, h0, h1)
 		}
 	}
 }
 
 // tile computes the only query of sequence s, token t, over one tile of keys, for
-// the heads of key heads [kv0,kv1), in f32. Each key and value is read once for
-// all heads that share it, and a block of the cache is read in order of
-// addresses. While a block is read, lines of the next one are prefetched: values
-// after keys, and the next tile or sequence after values.
-func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys int) {
+// heads [h0,h1), in f32. Each key and value is read once for all of these that share
+// it, and a block of the cache is read in order of addresses. While a block is read,
+// lines of the next one are prefetched: values after keys, and the next tile or
+// sequence after values.
+func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, h0, h1, keys int) {
 	group, d := k.Heads/k.KVHeads, k.HeadDim
+	kv0, kv1, heads := h0/group, (h1-1)/group+1, h1-h0
+	each := heads / (kv1 - kv0) // that share a key head
 	lo, hi := k.Visible(keys-1, keys)
 	a := lo + tile*oneTile
 	z, last := min(a+oneTile, hi), (hi-lo-1)/oneTile
-	cols, first, ld := z-a, kv0*group, padded(z-a)
-	heads := (kv1 - kv0) * group
+	cols, ld := z-a, padded(z-a)
 	scores, sums := w.scratch.f[:heads*ld], w.scratch.f[heads*ld:][:heads] // [heads][ld], [heads]
-	q := k.q.full[t*k.q.cols+first*d:]                                     // [heads][d]
+	q := k.q.full[t*k.q.cols+h0*d:]                                        // [heads][d]
 	cached, values := &w.scratch.cached, k.v.from(k.rowAt(s, a), kv0*d)
 	for j, n := a, 0; j < z; j += n {
 		n = min(k.block-j%k.block, z-j)
@@ -88,16 +109,16 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		if cached.Next = values; j+n < z {
 			cached.Next = k.k.from(k.rowAt(s, j+n), kv0*d)
 		}
-		cached.Scores(scores[j-a:], ld, q, group)
+		cached.Scores(scores[j-a:], ld, q, each)
 	}
 	vec.Scale(scores, scores, k.Scale)
-	out, stride := k.out.full[t*k.out.cols+first*d:], d // [heads][stride]
+	out, stride := k.out.full[t*k.out.cols+h0*d:], d // [heads][stride]
 	if last > 0 {
-		out, stride = k.parts.it.sums(s, tile, first), k.parts.it.stride
+		out, stride = k.parts.it.sums(s, tile, h0), k.parts.it.stride
 	}
 	for i := range heads {
 		row := scores[i*ld : (i+1)*ld]
-		k.bias.addBias(row[:cols], first+i, keys-1, a)
+		k.bias.addBias(row[:cols], h0+i, keys-1, a)
 		var top float32
 		if sums[i], top = k.softmax(row, cols); last > 0 {
 			out[i*stride+d], out[i*stride+d+1] = top, sums[i]
@@ -109,7 +130,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		if cached.Next = k.after(b, s, z, keys, kv0*d); j+n < z {
 			cached.Next = k.v.from(k.rowAt(s, j+n), kv0*d)
 		}
-		cached.Mix(out, stride, scores[j-a:], ld, group, j > a)
+		cached.Mix(out, stride, scores[j-a:], ld, each, j > a)
 	}
 	if last == 0 {
 		for i := range heads {
@@ -119,7 +140,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, kv0, kv1, keys in
 		return
 	}
 	for kv := kv0; kv < kv1; kv++ {
-		if k.parts.it.finished(s*k.KVHeads+kv, w.epoch, last+1) {
+		if k.parts.it.finished(s*k.KVHeads+kv, w.epoch, each, (last+1)*group) {
 			k.combine(w, s, t, kv, last+1)
 		}
 	}
@@ -170,7 +191,7 @@ func (k *attention) rowAt(s, j int) int {
 // done. Workers share it.
 type partials struct {
 	of     []float32       // [sequences][tiles][Heads][stride]: weighted sum of values, largest score, sum of exponentials
-	counts []atomic.Uint64 // [sequences][KVHeads]: run, tiles made
+	counts []atomic.Uint64 // [sequences][KVHeads]: run, heads of tiles made
 	tiles  int
 	heads  int
 	stride int
@@ -181,17 +202,17 @@ func (p *partials) sums(s, tile, h int) []float32 {
 	return p.of[((s*p.tiles+tile)*p.heads+h)*p.stride:]
 }
 
-// finished counts one tile of key head i and reports whether it was the last. A
-// cancelled run leaves wrong counts, so counts belong to an epoch.
-func (p *partials) finished(i int, epoch uint64, tiles int) bool {
+// finished counts n heads of a tile of key head i and reports whether all of its tiles
+// are made. A cancelled run leaves wrong counts, so counts belong to an epoch.
+func (p *partials) finished(i int, epoch uint64, n, all int) bool {
 	const count = 1<<32 - 1
 	for {
 		old := p.counts[i].Load()
-		now := epoch&^count | 1
+		now := epoch&^count | uint64(n)
 		if old&^count == epoch&^count {
-			now = old + 1
+			now = old + uint64(n)
 		}
-		if last := now&count == uint64(tiles); last && p.counts[i].CompareAndSwap(old, 0) {
+		if last := now&count == uint64(all); last && p.counts[i].CompareAndSwap(old, 0) {
 			return true
 		} else if !last && p.counts[i].CompareAndSwap(old, now) {
 			return false

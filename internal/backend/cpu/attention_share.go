@@ -64,16 +64,16 @@ func (k *attention) runShare(w *worker, b tensor.Bind, i, n int) {
 			k.heads(w, b, short)
 			short = heads{q0, q1, kv, kv + 1}
 		}
-	}, func(s, t, tile, kv0, kv1, keys int) { k.tile(w, b, s, t, tile, kv0, kv1, keys) })
+	}, func(s, t, tile, h0, h1, keys int) { k.tile(w, b, s, t, tile, h0, h1, keys) })
 	k.heads(w, b, short)
 }
 
 // eachSpan visits share i of n: queries [t0,t1) out of [q0,q1) of a key head of
 // a sequence. A block belongs to the share that contains the midpoint of its cost.
 // Consecutive blocks mostly find their keys packed already. For single queries it visits tiles.
-func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, kv0, kv1, keys int)) {
+func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, h0, h1, keys int)) {
 	qs := k.qStart.all(b)
-	total, whole := 0, k.tiles(b) >= n
+	total, unit := 0, k.unit(b, n)
 	for s := 0; s+1 < len(qs); s++ {
 		total += k.KVHeads * k.headCost(s, int(qs[s+1]-qs[s]))
 	}
@@ -83,7 +83,7 @@ func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, 
 		keys, each := k.keys(s, q1-q0), k.headCost(s, q1-q0)
 		if k.single(q1 - q0) {
 			lo, hi := k.Visible(keys-1, keys)
-			k.eachTile(lo, hi, at, total, i, n, whole, func(tile, kv0, kv1 int) { tiles(s, q0, tile, kv0, kv1, keys) })
+			k.eachTile(lo, hi, at, total, i, n, unit, func(tile, h0, h1 int) { tiles(s, q0, tile, h0, h1, keys) })
 			at += k.KVHeads * each
 			continue
 		}

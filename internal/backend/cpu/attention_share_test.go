@@ -60,44 +60,70 @@ func TestSharesOfAttention(t *testing.T) {
 	}
 }
 
-// TestSharesOfTiles: every tile of every key head of single queries is in one
-// share, tiles stay whole where there are enough of them, and shares are alike.
+// TestSharesOfTiles: every tile of every head of single queries is in one share, tiles
+// stay whole where there are enough of them, and shares are alike. Many workers divide
+// the heads of a key head if each of them then has at most one part.
 func TestSharesOfTiles(t *testing.T) {
-	for _, lens := range [][]int32{{4096}, {256}, {257}, {4096, 1, 300, 2048}, {900, 900, 900}} {
-		attr := graph.AttentionAttr{Heads: 9, KVHeads: 3, HeadDim: 64, Causal: true}
-		k := &attention{AttentionAttr: attr, class: F32, paged: true, direct: true, kvLen: ints{full: lens, cols: 1, outer: tensor.Fixed(len(lens))}}
-		k.qStart = ints{cols: 1, outer: tensor.Fixed(len(lens) + 1)}
-		for i := range len(lens) + 1 {
-			k.qStart.full = append(k.qStart.full, int32(i))
-		}
-		all := k.tiles(tensor.Bind{})
-		for _, n := range []int{1, 2, 3, 8, 64} {
-			seen, scores := map[[3]int]int{}, make([]int, n)
-			for i := range n {
-				k.eachSpan(tensor.Bind{}, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
-					t.Fatalf("%v: sequence %d is no single query", lens, s)
-				}, func(s, q, tile, kv0, kv1, keys int) {
-					if q != s || keys != int(lens[s]) || all >= n && kv1-kv0 != attr.KVHeads {
-						t.Fatalf("%v in %d shares: sequence %d has query %d, %d keys, key heads %d..%d", lens, n, s, q, keys, kv0, kv1)
-					}
-					for kv := kv0; kv < kv1; kv++ {
-						seen[[3]int{s, tile, kv}]++
-						scores[i] += min(oneTile, keys-tile*oneTile)
-					}
-				})
-			}
-			if len(seen) != all*attr.KVHeads {
-				t.Errorf("%v in %d shares: %d tiles of key heads, expected %d", lens, n, len(seen), all*attr.KVHeads)
-			}
-			for at, times := range seen {
-				if times != 1 {
-					t.Errorf("%v in %d shares: tile %v is in %d shares", lens, n, at, times)
+	for _, attr := range []graph.AttentionAttr{
+		{Heads: 9, KVHeads: 3, HeadDim: 64, Causal: true},
+		{Heads: 32, KVHeads: 8, HeadDim: 64, Causal: true},
+		{Heads: 28, KVHeads: 4, HeadDim: 128, Causal: true},
+		{Heads: 6, KVHeads: 6, HeadDim: 64, Causal: true},
+	} {
+		for _, lens := range [][]int32{{4096}, {150}, {256}, {257}, {4096, 1, 300, 2048}, {900, 900, 900}} {
+			for _, workers := range []int{1, 2, 3, fewWorkers, 5, 8, 16, 64} {
+				k := &attention{AttentionAttr: attr, workers: workers, class: F32, paged: true, direct: true, kvLen: ints{full: lens, cols: 1, outer: tensor.Fixed(len(lens))}}
+				k.qStart = ints{cols: 1, outer: tensor.Fixed(len(lens) + 1)}
+				for i := range len(lens) + 1 {
+					k.qStart.full = append(k.qStart.full, int32(i))
+				}
+				for _, n := range []int{1, workers, workers * sharesEach} {
+					checkTiles(t, k, lens, n)
 				}
 			}
-			if most := slices.Max(scores); all >= 2*n && most > 2*slices.Min(scores) {
-				t.Errorf("%v: shares have %v scores", lens, scores)
-			}
 		}
+	}
+}
+
+// checkTiles checks n shares of single queries over lens keys.
+func checkTiles(t *testing.T, k *attention, lens []int32, n int) {
+	group, all := k.Heads/k.KVHeads, k.tiles(tensor.Bind{})
+	what := fmt.Sprintf("%d:%d heads, %v, %d workers, %d shares", k.Heads, k.KVHeads, lens, k.workers, n)
+	seen, scores, most := map[[3]int]int{}, make([]int, n), 0
+	for i := range n {
+		visits := 0
+		k.eachSpan(tensor.Bind{}, i, n, func(s, kv, t0, t1, q0, q1, keys int) {
+			t.Fatalf("%s: sequence %d is no single query", what, s)
+		}, func(s, q, tile, h0, h1, keys int) {
+			if q != s || keys != int(lens[s]) || all >= n && h1-h0 != k.Heads || h0%group+h1-h0 > group && (h0%group > 0 || h1%group > 0) {
+				t.Fatalf("%s: sequence %d has query %d, %d keys, heads %d..%d", what, s, q, keys, h0, h1)
+			}
+			if h1-h0 < group && k.workers <= fewWorkers {
+				t.Fatalf("%s: heads %d..%d are a part of a key head's", what, h0, h1)
+			}
+			visits, most = visits+1, max(most, h1-h0)
+			for h := h0; h < h1; h++ {
+				seen[[3]int{s, tile, h}]++
+				scores[i] += min(oneTile, keys-tile*oneTile)
+			}
+		})
+		if len(lens) == 1 && all == 1 && group > 1 && most < group && visits > 1 {
+			t.Errorf("%s: a share has %d parts of key heads", what, visits)
+		}
+	}
+	if units := all * k.KVHeads; k.workers > fewWorkers && n >= k.workers && k.workers >= 2*units && group > 1 && most > (group+1)/2 {
+		t.Errorf("%s: up to %d heads are together", what, most)
+	}
+	if len(seen) != all*k.Heads {
+		t.Errorf("%s: %d tiles of heads, expected %d", what, len(seen), all*k.Heads)
+	}
+	for at, times := range seen {
+		if times != 1 {
+			t.Errorf("%s: tile %v is in %d shares", what, at, times)
+		}
+	}
+	if most := slices.Max(scores); all >= 2*n && most > 2*slices.Min(scores) {
+		t.Errorf("%s: shares have %v scores", what, scores)
 	}
 }
 
@@ -133,19 +159,19 @@ func TestAfterTile(t *testing.T) {
 	}
 }
 
-// TestCountOfTiles: the last tile of a run is known, also after a run that was
-// cancelled before its last.
+// TestCountOfTiles: the last part of the tiles of a key head is known, also after a run
+// that was cancelled before its last.
 func TestCountOfTiles(t *testing.T) {
 	p := &partials{counts: make([]atomic.Uint64, 2)}
 	for run := range uint64(3) {
 		epoch := run<<32 | 17
 		for tile := range 5 {
-			if last := p.finished(1, epoch, 5); last != (tile == 4) {
+			if last := p.finished(1, epoch, 2, 10); last != (tile == 4) {
 				t.Errorf("run %d: tile %d is the last: %v", run, tile, last)
 			}
 		}
 		for range run { // a step that is cancelled
-			p.finished(1, epoch+1, 5)
+			p.finished(1, epoch+1, 2, 10)
 		}
 	}
 }
