@@ -151,11 +151,12 @@ func (p *Plan) ownFormat(s, b *Step, t *table) bool {
 		if n.In[0] != x {
 			continue
 		}
-		best := operandFormats(n, 0, cs, x)
-		if len(best) == 0 || !slices.Contains(writes, best[0]) || !first && s.Own != best[0] {
+		taken := operandFormats(n, 0, cs, x)
+		best := preferred(taken, writes)
+		if len(taken) == 0 || !slices.Contains(writes, best) || !first && s.Own != best {
 			return false
 		}
-		s.Own, first = best[0], false
+		s.Own, first = best, false
 	}
 	return true
 }

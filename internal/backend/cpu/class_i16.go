@@ -53,6 +53,16 @@ func (i16class) rules(q request) (few, many []plan.Rule) {
 			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && few8(w) != alone && codeRows(main, w) == to
 		})...)
 	}
+	if !q.invariant {
+		for _, r := range q.stored(plan.Rule{Class: "i16g32", Kernel: i16Codes, From: 1, To: 1}, func(main Precision, w *gemm.Stored) bool {
+			return (main == BF16 || main == I16G32) && w.InPanels && gemm.CanCodes(w)
+		}) {
+			if f := rowCodes[r.Packing]; f != nil {
+				r.Reads, r.Writes = []*plan.Format{f, nil}, gatedInCodes
+				few = append(few, r)
+			}
+		}
+	}
 	for _, to := range []int{tiledNibbles, tiledCodes, gemm.CodeRows} {
 		codes(1, to, true)
 		codes(2, to, false)
@@ -154,6 +164,6 @@ func (p *i16Direct) split() split {
 }
 
 func (p *i16Direct) multiply(w *worker, t task, c0, c1 int) {
-	g := gemm.CodeTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
+	g := gemm.CodeTask{M: t.rows, A: t.x.f32, Rounded: t.x.raw, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
 	gemm.RunCodes(&g, c0, c1, p.scratch.of[w.lane])
 }
