@@ -151,25 +151,17 @@ func (g *asm) codeGroups(rows int, step, end func()) {
 	g.f("JNZ %s", group)
 }
 
-// codeBlock is the bytes of 32 columns of one row of x with so many sums, which are
-// over equal parts of the columns. The integers of all rows come first, 64 bytes each,
-// then the scale and the sums of each row.
-func codeBlock(sums int) int { return 64 + 4 + 4*sums }
-
-// codeScale is where the scale of row m begins. Its sums follow.
-func codeScale(rows, m, sums int) int { return 64*rows + (4+4*sums)*m }
-
 // allDots adds the products of 32 columns to the sums of all rows.
 func (g *asm) allDots(rows int) {
-	g.someDots(rows, 0, 8, 1, 0)
-	g.f("ADDQ $%d, AX", codeBlock(1)*rows)
+	g.someDots(rows, 0, 8, 0)
+	g.f("ADDQ $%d, AX", 64*rows+64)
 }
 
-// someDots adds the products with quads [q0,q1) to the sums of all rows. Of the sums
-// of x it takes the one with index sum.
-func (g *asm) someDots(rows, q0, q1, sums, sum int) {
+// someDots adds the products with quads [q0,q1) to the sums of all rows. The sums
+// of x over their columns are sum bytes behind those of 32 columns.
+func (g *asm) someDots(rows, q0, q1, sum int) {
 	for m := 0; m < rows; m += 4 {
-		g.codeDots(rows, m, min(rows, m+4), q0, q1, sums, sum)
+		g.codeDots(rows, m, min(rows, m+4), q0, q1, sum)
 	}
 }
 
@@ -221,7 +213,7 @@ func (g *asm) codeStep(s codeStorage) {
 }
 
 // codeDots is someDots for rows [m0,m1).
-func (g *asm) codeDots(rows, m0, m1, q0, q1, sums, sum int) {
+func (g *asm) codeDots(rows, m0, m1, q0, q1, sum int) {
 	reg := func(m, upper int) int { return 8 + 2*(m-m0) + upper }
 	for m := m0; m < m1; m++ {
 		g.zero(avx512, reg(m, 0))
@@ -235,8 +227,7 @@ func (g *asm) codeDots(rows, m0, m1, q0, q1, sums, sum int) {
 		}
 	}
 	for m := m0; m < m1; m++ {
-		scale := codeScale(rows, m, sums)
-		g.codeSum(reg(m, 0), reg(m, 1), scale, scale+4+4*sum, 16+m)
+		g.codeSum(reg(m, 0), reg(m, 1), 64*rows+4*m, 64*rows+32+sum+4*m, 16+m)
 	}
 }
 
@@ -252,9 +243,10 @@ func (g *asm) codeSum(lo, hi, scale, sum, to int) {
 }
 
 // packCodes makes integers of steps x 32 values: their lower bytes, then their
-// upper ones, both in an order by 16, at dst, the scale at sums and behind it the sum
-// of what they stand for, or the sums of the first and the second 16 of them; the next
-// step is stride bytes on. What is no number, or infinite, makes its scale so.
+// upper ones, both in an order by 16, at dst, the scale at sums and the sum of what they stand for 32
+// bytes on; the next step is stride bytes on. What is no number, or infinite,
+// makes its scale so. With sums by 16, those of the second 16 values are 32 bytes
+// behind those of the first.
 func (g *asm) packCodes(name string, by16 bool) {
 	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
 	g.ftz()
@@ -313,7 +305,7 @@ func (g *asm) packCodes(name string, by16 bool) {
 		reduce("VPADDD", z)
 		g.f("VCVTDQ2PS X%d, X%d", z, z)
 		g.f("VMULSS X4, X%d, X%d", z, z)
-		g.f("VMOVSS X%d, %d(R8)", z, 4+4*i)
+		g.f("VMOVSS X%d, %d(R8)", z, 32+32*i)
 	}
 	g.f("ADDQ $128, SI")
 	g.f("ADDQ DX, DI")

@@ -60,14 +60,14 @@ func (g *asm) stream8(s streamStorage, rows int, vnni bool) {
 				g.f("VMULPS Y5, Y4, Y5")
 			}
 			if s.wide {
-				g.wordSums8(rows, half, 1)
+				g.wordSums8(rows, half)
 			} else {
 				g.byteSums8(rows, half, vnni)
 			}
 		}
 		g.streamFetch(s.bytes)
 		g.f("ADDQ $%d, SI", s.bytes)
-		g.f("ADDQ $%d, AX", codeBlock(1)*rows)
+		g.f("ADDQ $%d, AX", 64*rows+64)
 	})
 }
 
@@ -126,9 +126,9 @@ func (g *asm) byteSums8(rows, half int, vnni bool) {
 		g.f("VPSLLD $8, Y%d, Y%d", hi, hi)
 		g.f("VPADDD Y%d, Y%d, Y%d", hi, lo, lo)
 		g.f("VCVTDQ2PS Y%d, Y%d", lo, lo)
-		g.f("VBROADCASTSS %d(AX), Y6", codeScale(rows, m, 1))
+		g.f("VBROADCASTSS %d(AX), Y6", 64*rows+4*m)
 		g.f("VMULPS Y6, Y%d, Y%d", lo, lo)
-		g.f("VBROADCASTSS %d(AX), Y7", codeScale(rows, m, 1)+4)
+		g.f("VBROADCASTSS %d(AX), Y7", 64*rows+32+4*m)
 		g.f("VFMADD231PS Y7, Y5, Y%d", sum)
 		g.f("VFMADD231PS Y4, Y%d, Y%d", lo, sum)
 	}
@@ -136,10 +136,10 @@ func (g *asm) byteSums8(rows, half int, vnni bool) {
 
 // wordSums8 adds the products in registers 2m to the f32 sums of one half, with
 // the scales of its 8 weight rows in Y4.
-func (g *asm) wordSums8(rows, half, sums int) {
+func (g *asm) wordSums8(rows, half int) {
 	for m := range rows {
 		g.f("VCVTDQ2PS Y%d, Y%d", 2*m, 2*m)
-		g.f("VBROADCASTSS %d(AX), Y6", codeScale(rows, m, sums))
+		g.f("VBROADCASTSS %d(AX), Y6", 64*rows+4*m)
 		g.f("VMULPS Y6, Y%d, Y%d", 2*m, 2*m)
 		g.f("VFMADD231PS Y4, Y%d, Y%d", 2*m, 8+2*m+half)
 	}
@@ -246,7 +246,7 @@ func (g *asm) packCodesAVX2(name string, form int) {
 			g.f("VPSLLD $5, X4, X4")
 			g.f("VPXOR X5, X5, X5")
 			g.f("VPSUBD X4, X5, X4")
-			g.f("VMOVD X4, %d(R8)", 4+4*h)
+			g.f("VMOVD X4, %d(R8)", 32+32*h)
 		}
 	} else {
 		g.f("VPADDD Y0, Y1, Y4")
@@ -255,7 +255,7 @@ func (g *asm) packCodesAVX2(name string, form int) {
 		reduce("VPADDD")
 		g.f("VCVTDQ2PS X4, X4")
 		g.f("VMULSS X10, X4, X4")
-		g.f("VMOVSS X4, 4(R8)")
+		g.f("VMOVSS X4, 32(R8)")
 	}
 	for v := range 4 {
 		g.f("VPERMD Y%d, Y11, Y%d", v, v)

@@ -58,7 +58,7 @@ func (g *asm) stream8Q4_K(rows int, vnni bool) {
 			}
 			g.streamFetch(256)
 			g.f("ADDQ $256, SI")
-			g.f("ADDQ $%d, AX", codeBlock(1)*rows)
+			g.f("ADDQ $%d, AX", 64*rows+64)
 		})
 	})
 }
@@ -121,16 +121,16 @@ func (g *asm) stream8Q6_K(rows int) {
 			for half := range 2 {
 				for h := range 2 {
 					for m := range rows {
-						g.f("VPBROADCASTD %d(AX), Y%d", codeScale(rows, m, 2)+4+4*h, 2*m)
+						g.f("VPBROADCASTD %d(AX), Y%d", 64*rows+32+32*h+4*m, 2*m)
 					}
 					g.sixths8(32*half, h, rows)
 					g.f("VMOVUPS %d(DX), Y4", 64*h+32*half)
-					g.wordSums8(rows, half, 2)
+					g.wordSums8(rows, half)
 				}
 			}
 			g.streamFetch(384)
 			g.f("ADDQ $384, SI")
-			g.f("ADDQ $%d, AX", codeBlock(2)*rows)
+			g.f("ADDQ $%d, AX", 64*rows+128)
 		})
 	})
 }

@@ -47,10 +47,10 @@ func (g *asm) streamFour(s streamStorage) {
 				g.panelNibbles(at, panel)
 			}
 			g.fourFetch(s.bytes, panel)
-			g.panelDots(p, 0, 8, 1, 0)
+			g.panelDots(p, 0, 8, 0)
 		}
 		g.fourNext(s.bytes)
-		g.f("ADDQ $%d, AX", codeBlock(1))
+		g.f("ADDQ $128, AX")
 	})
 }
 
@@ -107,11 +107,11 @@ func (g *asm) fourNext(bytes int) {
 	g.f("ADDQ $%d, R13", bytes)
 }
 
-// panelDots adds the products with quads [q0,q1) to the sums of panel p. Of the
-// sums of x it takes the one with index sum. Even and odd quads
+// panelDots adds the products with quads [q0,q1) to the sums of panel p. The sum of
+// x over their columns is sum bytes behind that of 32 columns. Even and odd quads
 // have sums of their own until their end: a dot product waits for the one before it
 // in the same sum, and the processor does not look far enough ahead for others.
-func (g *asm) panelDots(p, q0, q1, sums, sum int) {
+func (g *asm) panelDots(p, q0, q1, sum int) {
 	const lo, hi = 8, 10 // of even quads; then of odd ones
 	for z := lo; z < hi+2; z++ {
 		g.zero(avx512, z)
@@ -123,8 +123,7 @@ func (g *asm) panelDots(p, q0, q1, sums, sum int) {
 	for _, z := range []int{hi, lo} {
 		g.f("VPADDD Z%d, Z%d, Z%d", z+1, z, z)
 	}
-	scale := codeScale(1, 0, sums)
-	g.codeSum(lo, hi, scale, scale+4+4*sum, 16+p)
+	g.codeSum(lo, hi, 64, 64+32+sum, 16+p)
 }
 
 // fourQ4_K writes the kernel for Q4_K. Scales of all four panels are made at the
@@ -167,11 +166,11 @@ func (g *asm) fourQ4_K() {
 				g.f("VMOVUPS %d(DX), Z24", 128*p+64)
 				g.panelNibbles(0, panel)
 				g.fourFetch(part, panel)
-				g.panelDots(p, 0, 8, 1, 0)
+				g.panelDots(p, 0, 8, 0)
 			}
 			g.fourNext(part)
 			g.f("ADDQ $512, DX")
-			g.f("ADDQ $%d, AX", codeBlock(1))
+			g.f("ADDQ $128, AX")
 		})
 	})
 }
@@ -214,12 +213,12 @@ func (g *asm) fourQ6_K() {
 				for h := range 2 {
 					g.f("VMOVUPS %d(DX), Z25", 256*h+64*p)
 					g.f("VMULPS Z28, Z25, Z24")
-					g.panelDots(p, 4*h, 4*h+4, 2, h)
+					g.panelDots(p, 4*h, 4*h+4, 32*h)
 				}
 			}
 			g.fourNext(part)
 			g.f("ADDQ $512, DX")
-			g.f("ADDQ $%d, AX", codeBlock(2))
+			g.f("ADDQ $192, AX")
 		})
 	})
 }

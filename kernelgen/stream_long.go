@@ -83,11 +83,11 @@ func (g *asm) streamQ6_K(rows int) {
 				g.f("VCVTDQ2PS Z25, Z25")
 				g.f("VMULPS Z26, Z25, Z25")
 				g.f("VMULPS Z28, Z25, Z24")
-				g.someDots(rows, 4*h, 4*h+4, 2, h)
+				g.someDots(rows, 4*h, 4*h+4, 32*h)
 			}
 			g.streamFetch(384)
 			g.f("ADDQ $384, SI")
-			g.f("ADDQ $%d, AX", codeBlock(2)*rows)
+			g.f("ADDQ $%d, AX", 64*rows+128)
 		}
 		g.f("ADDQ $64, DX")
 		g.f("DECQ R9")

@@ -363,7 +363,7 @@ func (p *Plan) readers(v *graph.Value, f func(s *Step, taken []*Format)) {
 
 // formsOf decides the formats of v, which step w writes:
 //   - plain alone, if the writer cannot write the format that the first reader
-//     prefers (preferred);
+//     prefers;
 //   - that format alone, if all readers prefer it;
 //   - both, if the writer writes both in one pass;
 //   - otherwise plain alone.
@@ -375,17 +375,17 @@ func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 	}
 	var best *Format
 	others := false
-	writes, together := s.writes()
 	p.readers(v, func(_ *Step, taken []*Format) {
-		switch f := preferred(taken, writes); {
-		case f == nil:
+		switch {
+		case len(taken) == 0 || taken[0] == nil:
 			others = true
 		case best == nil:
-			best = f
-		case best != f:
+			best = taken[0]
+		case best != taken[0]:
 			others = true
 		}
 	})
+	writes, together := s.writes()
 	switch {
 	case best == nil || !slices.Contains(writes, best):
 		return plain
@@ -395,20 +395,6 @@ func (p *Plan) formsOf(v *graph.Value, w int) []Form {
 		return append(plain, Form{Format: best, Writer: w})
 	}
 	return plain
-}
-
-// preferred is the best of the formats that a reader takes among plain and those that
-// the writer can write; the best of all if there is none.
-func preferred(taken, writes []*Format) *Format {
-	for _, f := range taken {
-		if f == nil || slices.Contains(writes, f) {
-			return f
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	return taken[0]
 }
 
 // ends reports whether v is a result of the step that its rules write in formats,

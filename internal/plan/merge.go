@@ -151,12 +151,11 @@ func (p *Plan) ownFormat(s, b *Step, t *table) bool {
 		if n.In[0] != x {
 			continue
 		}
-		taken := operandFormats(n, 0, cs, x)
-		best := preferred(taken, writes)
-		if len(taken) == 0 || !slices.Contains(writes, best) || !first && s.Own != best {
+		best := operandFormats(n, 0, cs, x)
+		if len(best) == 0 || !slices.Contains(writes, best[0]) || !first && s.Own != best[0] {
 			return false
 		}
-		s.Own, first = best, false
+		s.Own, first = best[0], false
 	}
 	return true
 }

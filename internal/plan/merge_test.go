@@ -29,7 +29,7 @@ func (merging) Caps() plan.Caps {
 }
 
 func (merging) Rules(bool) []plan.Rule {
-	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Weights: anyMatrix, Reads: []*plan.Format{panels, nil}}} // no norm writes panels
+	return []plan.Rule{{Class: "f32", Op: graph.OpLinear, Weights: func(plan.Matrix) bool { return true }}}
 }
 
 // mergedPlan is a product of a norm of a sum, which others read too, and a

@@ -22,7 +22,6 @@ type attention struct {
 	block, maxBlocks int
 	class            Precision
 	outBF16          []uint16 // out in bf16 instead, where not nil
-	codes            codedRow // out in codes instead, where present
 	workers          int      // that share a run, at most
 	direct           bool     // one query of a sequence reads the cache as it lies
 	even             bool     // one query takes the way of several
@@ -51,7 +50,6 @@ func bindAttentionKV(b *binder, s *plan.Step) (kernel, error) {
 		paged: true, kvLen: b.i32(n.In[4]), table: b.i32(n.In[5]), block: a.BlockSize, maxBlocks: n.In[5].Shape.RowLen()}
 	k.reserve(b, k.maxBlocks*k.block)
 	k.even, k.workers = b.plan.Invariant, b.workers
-	k.codes = b.codedRow(n.Out[0])
 	if k.direct = readsCache(n) && !k.even; k.direct {
 		k.wantTiles(b, k.maxBlocks*k.block)
 	}

@@ -112,7 +112,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, h0, h1, keys int)
 		cached.Scores(scores[j-a:], ld, q, each)
 	}
 	vec.Scale(scores, scores, k.Scale)
-	out, stride := k.result(t, h0, heads, w.scratch.f[heads*(ld+1):]), d // [heads][stride]
+	out, stride := k.out.full[t*k.out.cols+h0*d:], d // [heads][stride]
 	if last > 0 {
 		out, stride = k.parts.it.sums(s, tile, h0), k.parts.it.stride
 	}
@@ -137,7 +137,6 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, h0, h1, keys int)
 			row := out[i*d : (i+1)*d]
 			vec.Scale(row, row, 1/sums[i])
 		}
-		k.finish(out[:heads*d], h0)
 		return
 	}
 	for kv := kv0; kv < kv1; kv++ {
@@ -162,22 +161,6 @@ func (k *attention) after(b tensor.Bind, s, z, keys, col int) []byte {
 	return k.k.from(k.rowAt(s, z), col)
 }
 
-// result is where heads from first on of token t are computed in f32. They need room
-// of their own if they end in codes.
-func (k *attention) result(t, first, heads int, room []float32) []float32 {
-	if k.codes.present() {
-		return room[:heads*k.HeadDim]
-	}
-	return k.out.full[t*k.out.cols+first*k.HeadDim:]
-}
-
-// finish rounds whole heads from first on, if they end in codes.
-func (k *attention) finish(out []float32, first int) {
-	if k.codes.present() {
-		k.codes.put(out, first*k.HeadDim)
-	}
-}
-
 // combine adds the tiles of the heads of key head kv, in order.
 func (k *attention) combine(w *worker, s, t, kv, tiles int) {
 	group, d, p := k.Heads/k.KVHeads, k.HeadDim, k.parts.it
@@ -187,7 +170,7 @@ func (k *attention) combine(w *worker, s, t, kv, tiles int) {
 			factors[i] = p.sums(s, i, h)[d]
 		}
 		vec.Exp(factors, factors, vec.Max(factors))
-		out := k.result(t, h, 1, w.scratch.f[tiles:])[:d]
+		out := k.out.full[t*k.out.cols+h*d:][:d]
 		clear(out)
 		var sum float32
 		for i, f := range factors {
@@ -196,7 +179,6 @@ func (k *attention) combine(w *worker, s, t, kv, tiles int) {
 			sum += float32(f * part[d+1])
 		}
 		vec.Scale(out, out, 1/sum)
-		k.finish(out, h)
 	}
 }
 
@@ -250,7 +232,7 @@ func (s *shared[T]) scratch() any { return s.it }
 // wantTiles reserves room for single queries of up to keys keys.
 func (k *attention) wantTiles(b *binder, keys int) {
 	tiles := (keys + oneTile - 1) / oneTile
-	b.want(max(k.Heads*(padded(min(keys, oneTile))+1), tiles) + k.Heads*k.HeadDim)
+	b.want(max(k.Heads*(padded(min(keys, oneTile))+1), tiles))
 	// Heads of another size, and a concurrent step of the same kind, have memory
 	// of their own.
 	slot := b.slot(func(s *plan.Step) bool { return s.Kind == b.step.Kind })

@@ -53,7 +53,6 @@ func (i16class) rules(q request) (few, many []plan.Rule) {
 			return (main == BF16 || main == I16G32) && gemm.CanCodes(w) && few8(w) != alone && codeRows(main, w) == to
 		})...)
 	}
-	few = rulesOfOneRow(q)
 	for _, to := range []int{tiledNibbles, tiledCodes, gemm.CodeRows} {
 		codes(1, to, true)
 		codes(2, to, false)
@@ -62,23 +61,6 @@ func (i16class) rules(q request) (few, many []plan.Rule) {
 		func(main Precision, m plan.Matrix) bool { return main == I16G32 && !m.DType.Quantized() && !q.noPack })...)
 	return few, append(many, q.stored(plan.Rule{Class: "i16g32", Kernel: i16Stored},
 		func(main Precision, _ *gemm.Stored) bool { return main == I16G32 })...)
-}
-
-// rulesOfOneRow are the rules for products of one row with panels of codes. The row may be
-// rounded already.
-func rulesOfOneRow(q request) (out []plan.Rule) {
-	if q.invariant {
-		return nil
-	}
-	for _, r := range q.stored(plan.Rule{Class: "i16g32", Kernel: i16Codes, From: 1, To: 1}, func(main Precision, w *gemm.Stored) bool {
-		return (main == BF16 || main == I16G32) && w.InPanels && gemm.CanCodes(w)
-	}) {
-		if f := rowCodes[r.Packing]; f != nil {
-			r.Reads, r.Writes = []*plan.Format{f, nil}, gatedInCodes
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // codeRows is the largest number of rows that are multiplied by codes.
@@ -172,6 +154,6 @@ func (p *i16Direct) split() split {
 }
 
 func (p *i16Direct) multiply(w *worker, t task, c0, c1 int) {
-	g := gemm.CodeTask{M: t.rows, A: t.x.f32, Rounded: t.x.raw, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
+	g := gemm.CodeTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
 	gemm.RunCodes(&g, c0, c1, p.scratch.of[w.lane])
 }

@@ -107,7 +107,6 @@ type linearGLU struct {
 	x            operand
 	y            mat
 	out          []uint16 // y in bf16 instead, where not nil
-	codes        codedRow // y in codes instead, where present
 	gBias, uBias []float32
 	times        func(dst, x, u []float32)
 	round        bf16.Act // the same for y in bf16
@@ -118,7 +117,7 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	glu := s.Root()
 	gn, un := glu.In[0].Node, glu.In[1].Node
 	ms := b.mats(glu.Out[0], gn.In[2], un.In[2])
-	l := &linearGLU{x: b.operand(gn.In[0]), y: ms[0], out: b.blocks(glu.Out[0]), codes: b.codedRow(glu.Out[0]), gBias: ms[1].full, uBias: ms[2].full}
+	l := &linearGLU{x: b.operand(gn.In[0]), y: ms[0], out: b.blocks(glu.Out[0]), gBias: ms[1].full, uBias: ms[2].full}
 	var err error
 	if l.gate, err = newProduct(b, gn); err != nil {
 		return nil, err
@@ -130,9 +129,6 @@ func bindLinearGLU(b *binder, s *plan.Step) (kernel, error) {
 	l.times, l.round = activation(kind).times, roundActs[kind]
 	l.label = l.x.own.label(kernelLabel(l.gate, l.up)) + "+glu " + activationLabel(kind)
 	b.want(min(4*rowChunk, l.x.rows(b.plan.Max)) * l.gate.n)
-	if l.codes.present() {
-		b.want(2 * l.gate.n) // y in f32, too
-	}
 	return l, nil
 }
 
@@ -140,11 +136,7 @@ func (l *linearGLU) name() string { return l.label }
 
 // split is that of both products for a number of rows.
 func (l *linearGLU) split(rows int) split {
-	cut := l.x.cut(l.gate.at(rows).split()).with(l.x.cut(l.up.at(rows).split()))
-	if l.codes.present() {
-		cut.nr = lcm(cut.nr, codeGrain)
-	}
-	return cut
+	return l.x.cut(l.gate.at(rows).split()).with(l.x.cut(l.up.at(rows).split()))
 }
 
 func (l *linearGLU) width(b tensor.Bind, n int) int {
@@ -174,13 +166,8 @@ func (l *linearGLU) runShares(w *worker, b tensor.Bind, i, j, n int) {
 	}
 	for m := m0; m < m1; m += chunk {
 		rows, n := min(chunk, m1-m), l.gate.n
-		x, tmp := in.from(m), w.scratch.f[:rows*n]
-		var y []float32
-		if l.codes.present() {
-			y = w.scratch.f[n:][:n]
-		} else {
-			y = l.y.full[m*n:]
-		}
+		x, y := in.from(m), l.y.full[m*n:]
+		tmp := w.scratch.f[:rows*n]
 		next := w.next
 		w.next = firstOf(u, all, c0, c1)
 		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
@@ -189,9 +176,6 @@ func (l *linearGLU) runShares(w *worker, b tensor.Bind, i, j, n int) {
 		for r := range rows {
 			row := y[r*n+c0 : r*n+c1]
 			l.times(row, row, tmp[r*n+c0:r*n+c1])
-		}
-		if l.codes.present() {
-			l.codes.put(y[c0:c1], c0)
 		}
 	}
 }

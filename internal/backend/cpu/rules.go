@@ -92,7 +92,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 		plan.Rule{Class: "f32", Op: graph.OpAttention},
 		// A program for single rows answers the only query of a sequence from the
 		// cache as it lies.
-		plan.Rule{Class: "f32", Op: graph.OpAttentionKV, From: 1, To: 1, Writes: inCodes,
+		plan.Rule{Class: "f32", Op: graph.OpAttentionKV, From: 1, To: 1,
 			When: func(_ *plan.Step, n *graph.Node) bool { return !invariant && readsCache(n) }},
 		plan.Rule{Class: "bf16", Op: graph.OpAttentionKV, When: q.tiles, Writes: headsRound},
 		plan.Rule{Class: "f32", Op: graph.OpAttentionKV},

@@ -3,8 +3,6 @@ package gemm
 import (
 	"fmt"
 	"math"
-
-	"hotpath/internal/tensor"
 )
 
 // CodeRows is the largest number of activation rows of a CodeTask.
@@ -20,32 +18,22 @@ const (
 	codeMax = 127 << 8
 )
 
-// codeBlock is the bytes of 32 values of a row for weights of a type: their integers, a
-// scale and a sum, or two sums by 16 where weights have a scale per 16.
-func codeBlock(d tensor.DType) int {
-	if d == tensor.Q6_K {
-		return 2*codeLen + 12
-	}
-	return 2*codeLen + 8
-}
-
-// CodeRowBytes is the bytes of a row of k values that RoundCodes writes.
-func CodeRowBytes(d tensor.DType, k int) int { return k / codeLen * codeBlock(d) }
+// codeRoom is the bytes that 32 values of all rows take: scales and sums of one or
+// more rows take as much as a row.
+const codeRoom = 64 * CodeRows * 2
 
 // CodeTask is C[M,N] = A[M,K] W^T + Bias for up to CodeRows rows and weights in
 // panels or as they lie in a file, whose codes are multiplied as the integers they
 // are: one row, or a few of batched decode. A becomes integers of 16 bits with a scale
 // per 32, and sums are f32. What a weight row gives depends on nothing else of W.
 type CodeTask struct {
-	M   int
-	A   []float32 // [M][LDA]
-	LDA int
-	// Rounded is A as RoundCodes writes it, where not nil: one row, for panels.
-	Rounded []byte
-	W       *Stored
-	C       []float32 // [M][LDC]
-	LDC     int
-	Bias    []float32 // [N] or nil
+	M    int
+	A    []float32 // [M][LDA]
+	LDA  int
+	W    *Stored
+	C    []float32 // [M][LDC]
+	LDC  int
+	Bias []float32 // [N] or nil
 	// Epoch, where it is not 0, says that A holds what it held at the last task
 	// with the same one.
 	Epoch uint64
@@ -53,7 +41,7 @@ type CodeTask struct {
 
 // CodeScratch is one worker's workspace.
 type CodeScratch struct {
-	x            []byte             // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [rows]{scale, sums}}, by as many rows as meet
+	x            []byte             // [K/32]{[rows]{[32] lower bytes, [32] upper bytes}, [8] scales, [8] sums}, by as many rows as meet
 	zeros        []float32          // [codeGroup], a bias
 	edge         []float32          // [CodeRows][codeGroup], results at the right edge
 	last         [codeGroup]float32 // bias of the last columns
@@ -69,16 +57,15 @@ type CodeScratch struct {
 
 // NewCodeScratch is for tasks with K up to k.
 func NewCodeScratch(k int) *CodeScratch {
-	return &CodeScratch{x: make([]byte, CodeRows*CodeRowBytes(tensor.Q6_K, k)), zeros: make([]float32, codeGroup), edge: make([]float32, CodeRows*codeGroup)}
+	return &CodeScratch{x: make([]byte, (k+codeLen-1)/codeLen*codeRoom), zeros: make([]float32, codeGroup), edge: make([]float32, CodeRows*codeGroup)}
 }
 
 // RunCodes computes columns [n0,n1).
 func RunCodes(t *CodeTask, n0, n1 int, s *CodeScratch) {
 	w := t.W
 	if t.M < 0 || t.M > CodeRows || n0 < 0 || n1 > w.N || t.LDA < w.K || t.LDC < w.N || t.Bias != nil && len(t.Bias) < w.N ||
-		n1*w.RowBytes > len(w.Data) || len(s.x) < CodeRows*CodeRowBytes(w.DType, w.K) ||
-		t.Rounded == nil && t.M > 0 && len(t.A) < (t.M-1)*t.LDA+w.K || t.M > 0 && len(t.C) < (t.M-1)*t.LDC+w.N ||
-		t.Rounded != nil && (t.M != 1 || !w.InPanels || !CanCodes(w) || len(t.Rounded) < CodeRowBytes(w.DType, w.K)) {
+		n1*w.RowBytes > len(w.Data) || len(s.x) < w.K/codeLen*codeRoom ||
+		t.M > 0 && (len(t.A) < (t.M-1)*t.LDA+w.K || len(t.C) < (t.M-1)*t.LDC+w.N) {
 		panic(fmt.Sprintf("gemm: codes of columns %d..%d of %d rows with [%d,%d] do not fit their buffers", n0, n1, t.M, w.N, w.K))
 	}
 	if t.M == 0 || n0 >= n1 {

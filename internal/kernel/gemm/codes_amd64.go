@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 
@@ -105,7 +104,9 @@ type codeKernel struct {
 	bits   byte
 	excess float32
 	order  *codeOrder
-	pack   func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
+	// lines is how many times 64 bytes scales and sums of 32 columns take.
+	lines int
+	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
 	// four multiplies one row with codeFour streams of panels at once; nil without such a kernel.
 	four func(*codeArgs)
 }
@@ -118,9 +119,9 @@ func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
 
 // codeKernels are the types whose codes are multiplied as the file has them.
 var codeKernels = map[tensor.DType]*codeKernel{
-	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, packCodes, nil},
-	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, packCodes, nil},
-	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, packCodes, nil},
+	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes, nil},
+	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes, nil},
+	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, nil},
 }
 
 // codeConstants are those of packCodes: all bits but the sign, the largest
@@ -206,32 +207,18 @@ func (s *CodeScratch) pack(t *CodeTask, kernel *codeKernel) {
 	for m := range t.M {
 		first := m - m%kernel.most()
 		rows := codeSizes[codeSize(min(kernel.most(), t.M-first))]
-		dst := s.x[chunk(t.W, first):][:rows*CodeRowBytes(t.W.DType, k)]
-		kernel.round(dst, t.A[m*t.LDA:][:k], t.W.DType, m-first, rows)
+		stride := 64 * (rows + kernel.lines)
+		dst := s.x[s.chunk(k, kernel, first):][:k/codeLen*stride]
+		x := t.A[m*t.LDA:][:k]
+		kernel.pack(&dst[64*(m-first)], &dst[64*rows+4*(m-first)], unsafe.SliceData(x), stride, k/codeLen, &codeConstants, kernel.order)
 	}
 	s.of, s.epoch, s.m, s.k, s.kernel = &t.A[0], t.Epoch, t.M, k, kernel
 }
 
-// round leaves x in dst as row m of so many rows that are multiplied at once with
-// weights of a type.
-func (k *codeKernel) round(dst []byte, x []float32, d tensor.DType, m, rows int) {
-	each := codeBlock(d)
-	k.pack(&dst[codeLen*2*m], &dst[codeLen*2*rows+(each-codeLen*2)*m], unsafe.SliceData(x), rows*each, len(x)/codeLen, &codeConstants, k.order)
-}
-
-// RoundCodes rounds whole blocks of a row for products of one row with panels of a
-// type that CanCodes takes.
-func RoundCodes(dst []byte, x []float32, d tensor.DType) {
-	if len(x)%codeLen != 0 || len(dst) < CodeRowBytes(d, len(x)) {
-		panic(fmt.Sprintf("gemm: codes of %d values do not fit %d bytes", len(x), len(dst)))
-	}
-	if len(x) > 0 {
-		codeKernelOf(&Stored{DType: d, InPanels: true}).round(dst, x, d, 0, 1)
-	}
-}
-
 // chunk is where rows from first on are in x.
-func chunk(w *Stored, first int) int { return first * CodeRowBytes(w.DType, w.K) }
+func (s *CodeScratch) chunk(k int, kernel *codeKernel, first int) int {
+	return first / kernel.most() * (k / codeLen) * 64 * (kernel.most() + kernel.lines)
+}
 
 // setTables makes the constants of a kernel.
 func (s *CodeScratch) setTables(rowBytes int, kernel *codeKernel) {

@@ -2,8 +2,6 @@
 
 package gemm
 
-import "hotpath/internal/tensor"
-
 // CanCodes reports whether a task with these weights runs on kernels of its own.
 func CanCodes(*Stored) bool { return false }
 
@@ -15,9 +13,6 @@ type (
 
 // multiply is never reached: there are no kernels.
 func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) { s.runGeneric(t, n0, n1) }
-
-// RoundCodes is never reached: no product has kernels for codes.
-func RoundCodes([]byte, []float32, tensor.DType) { panic("gemm: no kernels for codes") }
 
 // CodeStreams is as how many streams RunCodes reads panels: here as one.
 func CodeStreams(*Stored, int, int, int) (streams, apart int) { return 1, 0 }

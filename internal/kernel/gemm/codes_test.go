@@ -187,38 +187,6 @@ func TestCodesPanels(t *testing.T) {
 	}
 }
 
-// TestCodesRounded: a row that is rounded in parts gives the bits that it gives in f32.
-func TestCodesRounded(t *testing.T) {
-	for _, tier := range isa.Available() {
-		defer isa.Use(tier)()
-		for _, d := range codes.Types() {
-			for _, k := range []int{256, 2560} {
-				w := panelsOf(t, codeWeights(t, d, 13*codeGroup+5, k))
-				if !CanCodes(w) {
-					continue
-				}
-				a, want, s := seeded(k, 1), make([]float32, w.N), NewCodeScratch(k)
-				task := CodeTask{M: 1, A: a, LDA: k, W: w, C: want, LDC: w.N, Bias: seeded(w.N, 2), Epoch: 1}
-				RunCodes(&task, 0, w.N, s)
-				row := make([]byte, CodeRowBytes(d, k))
-				for at, n := k, 0; at > 0; at -= n {
-					n = min(at, codeLen*(1+at%3))
-					RoundCodes(row[CodeRowBytes(d, at-n):CodeRowBytes(d, at)], a[at-n:at], d)
-				}
-				task.A, task.Rounded, task.C = nil, row, make([]float32, w.N)
-				RunCodes(&task, 0, 40, s)
-				RunCodes(&task, 40, w.N, s)
-				if !slices.Equal(task.C, want) {
-					t.Errorf("%v, %v, %d columns: a rounded row gave other bits than one in f32", tier, d, k)
-				}
-				if n := testing.AllocsPerRun(10, func() { RoundCodes(row, a, d); RunCodes(&task, 0, w.N, s) }); n != 0 {
-					t.Errorf("%v, %v: %v allocations", tier, d, n)
-				}
-			}
-		}
-	}
-}
-
 // TestCodesRounding: integers of 16 bits are close to what they stand for.
 func TestCodesRounding(t *testing.T) {
 	x, y := seeded(codeLen, 1), make([]float32, codeLen)

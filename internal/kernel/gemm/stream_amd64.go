@@ -171,23 +171,23 @@ func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *
 // of 32 bytes, and with AVX2 alone.
 var (
 	streamKernels = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, packCodes, streamQ4_1x1by4},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, packCodes, streamQ4_0x1by4},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, packCodes, streamQ8_0x1by4},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, packCodes, streamQ4_Kx1by4},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, packCodes16, streamQ6_Kx1by4},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_1x1by4},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, streamQ4_0x1by4},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, streamQ8_0x1by4},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_Kx1by4},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, streamQ6_Kx1by4},
 	}
 	streamKernelsVEX = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, packCodesAVX2, nil},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, packCodesAVX2, nil},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, packCodesAVX2, nil},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
 	}
 	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, packCodesAVX2, nil},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, packCodesAVX2, nil},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, packWordsAVX2, nil},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVX2, streamQ4_Kx2AVX2}, 15, 0, &quadOrder8, packCodesAVX2, nil},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1AVX2, streamQ6_Kx2AVX2}, 15, -32, &quadWordOrder8, packWords16AVX2, nil},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2, nil},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVX2, streamQ4_Kx2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1AVX2, streamQ6_Kx2AVX2}, 15, -32, &quadWordOrder8, 2, packWords16AVX2, nil},
 	}
 )
 
@@ -234,11 +234,8 @@ func fourPanels(k, n0, n1 int) int {
 
 // stream is run for panels, which are multiplied whole.
 func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
-	w, kernel, x := t.W, codeKernelOf(t.W), t.Rounded
-	if x == nil {
-		s.pack(t, kernel)
-		x = s.x
-	}
+	w, kernel := t.W, codeKernelOf(t.W)
+	s.pack(t, kernel)
 	s.setTables(0, kernel)
 	steps, bytes := w.K/codeLen, codes.PanelBytes(w.DType, w.K)
 	a := &s.args
@@ -269,14 +266,14 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 			each := panels / codeFour
 			a.rowBytes, a.groups = each*bytes, each
 			a.strideY, a.rows = each*codeGroup*4, each*a.nextBias
-			a.x, a.y = &x[0], &y[0]
+			a.x, a.y = &s.x[0], &y[0]
 			kernel.four(a)
 			n = end
 			continue
 		}
 		for m := 0; m < t.M; m += kernel.most() {
 			a.rows = min(kernel.most(), t.M-m)
-			a.x, a.y = &x[chunk(w, m)], &y[m*a.strideY/4]
+			a.x, a.y = &s.x[s.chunk(w.K, kernel, m)], &y[m*a.strideY/4]
 			kernel.run[codeSize(a.rows)](a)
 		}
 		if !whole {
