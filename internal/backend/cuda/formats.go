@@ -43,7 +43,8 @@ func stride8(cols int) int { return (cols + 7) / 8 * 8 }
 
 // fewRows is up to how many rows products run on tensor cores from weights in their
 // storage type. A single row runs in f32 (device.OneRow). Both keep activations in
-// f32, but for large products behind attention.
+// f32, but for large products behind attention, and for queries, keys and values of up
+// to severalRows rows.
 const fewRows = 16
 
 // Rules say how products compute by their number of rows, and which values lie in
@@ -108,7 +109,7 @@ func (b *Backend) Rules(invariant bool) []plan.Rule {
 				return (r.Weights == nil || r.Weights(m)) && (r.Packing != nil || m.DType == tensor.BF16) && m.N*m.K >= attendedWeights
 			}
 			several := product("bf16", "several", severalRows, r)
-			several.Reads, several.Weights = []*plan.Format{half}, few.Weights
+			several.Reads, several.Weights = reads, few.Weights
 			several.When = func(s *plan.Step, _ *graph.Node) bool { return len(s.Before) == 0 && len(s.After) > 0 }
 			rules = append(rules, product("f32", "one", device.OneRow, r), several, behind, few)
 		}

@@ -17,7 +17,7 @@ func bindProducts(b *binder, _ *graph.Node) {
 	p := b.Products()
 	x := b.reads(p.X)
 	merged := len(b.Step.Before)+len(b.Step.After) > 0
-	if merged && p.Rows > device.OneRow && (len(b.Step.Before) > 0 || !x.half || !b.be.severalFit(p.Nodes, b.DType)) {
+	if merged && p.Rows > device.OneRow && (len(b.Step.Before) > 0 || !b.be.severalFit(p.Nodes, b.DType)) {
 		b.Fail(fmt.Errorf("%w: %s: %d rows of matrices in %s with a norm or a rotation in one step", ErrDevice, b.Step.Name, p.Rows, b.name(p)))
 		return
 	}
@@ -38,7 +38,7 @@ func (b *binder) product(p *device.Products, x in, merged bool) {
 	case !half.Holds(p.K):
 		b.onTensorCores(p, x)
 	case merged:
-		b.several(p, x)
+		b.several(p, b.rounded(p.X, x))
 	case p.Rows <= fewRows && !x.half && !b.Plan.Invariant && b.weights(p) && !b.large(p):
 		if b.wideFits(p) {
 			b.wide(p)

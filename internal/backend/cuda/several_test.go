@@ -45,20 +45,22 @@ func TestLayerOfFewRowsIsFused(t *testing.T) {
 		rows   int
 		d      tensor.DType // of matrices in the file
 		tables string       // matrices that an embedding reads too
+		bare   bool         // queries, keys and values read an input, which is in f32
 		want   []string
 	}{
-		{1, tensor.BF16, "", []string{"k_stream_bf16", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16"}},
-		{1, tensor.F32, "k", []string{"k_norm", "k_stream_bf16", "k_one_f32", "k_stream_bf16", "k_rope", "k_rope_kv", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16", "k_embed"}},
-		{8, tensor.BF16, "", several},
-		{8, tensor.F32, "", several},
-		{8, tensor.F16, "", several},
-		{8, tensor.Q5_0, "", several},
-		{8, tensor.Q8_0, "", []string{"k_norm", "k_few16_q8_0", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_q8_0", "k_norm", "k_few16_glu_q8_0", "k_few16_q8_0"}},
-		{8, tensor.F32, "qkv", []string{"k_norm", "k_few16_f32", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed", "k_embed", "k_embed"}},
-		{8, tensor.F32, "k", []string{"k_norm", "k_few16_bf16", "k_few16_f32", "k_few16_bf16", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed"}},
-		{16, tensor.BF16, "", []string{"k_norm", "k_few16", "k_rope", "k_rope_kv", "k_attend", "k_few16", "k_norm", "k_wide", "k_few16"}},
+		{1, tensor.BF16, "", false, []string{"k_stream_bf16", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16"}},
+		{1, tensor.F32, "k", false, []string{"k_norm", "k_stream_bf16", "k_one_f32", "k_stream_bf16", "k_rope", "k_rope_kv", "k_attend_row_64", "k_stream_bf16", "k_stream_bf16", "k_stream_bf16", "k_embed"}},
+		{8, tensor.BF16, "", false, several},
+		{8, tensor.F32, "", false, several},
+		{8, tensor.F16, "", false, several},
+		{8, tensor.Q5_0, "", false, several},
+		{8, tensor.Q8_0, "", false, []string{"k_norm", "k_few16_q8_0", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_q8_0", "k_norm", "k_few16_glu_q8_0", "k_few16_q8_0"}},
+		{8, tensor.F32, "qkv", false, []string{"k_norm", "k_few16_f32", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed", "k_embed", "k_embed"}},
+		{8, tensor.F32, "k", false, []string{"k_norm", "k_few16_bf16", "k_few16_f32", "k_few16_bf16", "k_rope", "k_rope_kv", "k_attend_row_64", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16", "k_embed"}},
+		{16, tensor.BF16, "", false, []string{"k_norm", "k_few16", "k_rope", "k_rope_kv", "k_attend", "k_few16", "k_norm", "k_wide", "k_few16"}},
+		{8, tensor.BF16, "", true, []string{"k_add", "k_round", "k_several", "k_attend_row_64", "k_few16_bf16", "k_norm", "k_wide", "k_few16_bf16"}},
 	} {
-		t.Run(fmt.Sprintf("%d rows of %s %s", c.rows, c.d, c.tables), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d rows of %s %s %v", c.rows, c.d, c.tables, c.bare), func(t *testing.T) {
 			f := newFake()
 			be, err := newBackend(Options{}, f)
 			if err != nil {
@@ -91,6 +93,9 @@ func TestLayerOfFewRowsIsFused(t *testing.T) {
 
 			sum := b.Add("sum", x, y)
 			h := b.RMSNorm("first", sum, weight("first_norm", dim), 1e-6, 0)
+			if c.bare {
+				h = x
+			}
 			turned := func(name string, n int) *graph.Value {
 				return b.Rope(name+"_rope", b.Linear(name+"_proj", h, weight(name, n*head, dim), nil), pos, nil, graph.RopeAttr{HeadDim: head, Base: 1e4})
 			}
