@@ -63,8 +63,8 @@ func (g *asm) ftz() {
 	g.f("LDMXCSR ftz-16(SP)")
 }
 
-// ret restores what ftz changed and returns. LDMXCSR is an instruction of SSE, which
-// takes 300 ns on Sapphire Rapids while upper halves of registers are in use.
+// ret restores what ftz changed and returns. LDMXCSR takes 300 ns on Sapphire Rapids while
+// upper halves of registers are in use.
 func (g *asm) ret() {
 	g.f("VZEROUPPER")
 	g.f("LDMXCSR save-8(SP)")

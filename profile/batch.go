@@ -88,7 +88,7 @@ func (b *batch) add(runs int, next []*Run) bool {
 		for ; fetched*len(b.steps) < s*toFetch; fetched++ {
 			next[fetched/lanes].expectLane(fetched % lanes)
 		}
-		if !b.addStep(s, uint(runs)) {
+		if !b.addStep(s, uint(runs), b.lanes[s*lanes:(s+1)*lanes]) {
 			return false
 		}
 	}
@@ -100,8 +100,7 @@ func (b *batch) add(runs int, next []*Run) bool {
 
 // addStep is add for one step. The loops are over runs and not over lanes, because the
 // processor then computes several of them at once.
-func (b *batch) addStep(s int, runs uint) bool {
-	lanes := b.lanes[s*len(b.stamps) : (s+1)*len(b.stamps)]
+func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
 	var first, last, busy, longest, parts [batchRuns]int64 // [run]; parts are lanes that had one
 	for k := range first {
 		first[k] = math.MaxInt64
@@ -149,19 +148,6 @@ func (b *batch) addStep(s int, runs uint) bool {
 	}
 	st.span, st.least, st.most, st.longest = span, least, most, busiest
 	return true
-}
-
-// expectSteps prefetches the stamps of steps [from,to) of the runs that gather has prepared.
-func (b *batch) expectSteps(from, to, runs int) {
-	if to = min(to, len(b.steps)); from >= to {
-		return
-	}
-	const size = unsafe.Sizeof(StepStamps{})
-	for i := range b.stamps {
-		for _, st := range b.stamps[i][:runs] {
-			ownAll((*int64)(unsafe.Add(unsafe.Pointer(st), uintptr(from)*size)), uintptr(to-from)*size)
-		}
-	}
 }
 
 // late reports whether a lane has a bad stamp in a step of some run, in which it did not arrive.

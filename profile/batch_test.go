@@ -39,7 +39,7 @@ func TestRunsFoldTheSameTogether(t *testing.T) {
 			}
 			_ = one.Release(b)
 			if idle {
-				idleFolds(single)
+				Idle{single}.Fold()
 			} else {
 				single.settle(nil)
 			}

@@ -24,41 +24,40 @@ func releaseShort(t testing.TB, h PlanHandle, at, ran int64) {
 	}
 }
 
-// idleFolds is one wait of a worker for the next run, which is long.
+// idleFolds is one long wait of a worker for the next run.
 func idleFolds(rec *Recorder) {
-	i := Idle{rec: rec}
-	for i.Fold() {
+	for (Idle{rec}).Fold() {
 	}
 }
 
-// A worker that is idle after each run folds all runs but the last few, and nothing is
-// made or folded by who releases them.
+// A worker that is idle after each run folds all runs, and nothing is made or folded by who
+// releases them.
 func TestIdleFolds(t *testing.T) {
 	rec := NewRecorder(Options{Events: -1})
 	h := mustPlan(t, rec, Plan{ID: "a", Lanes: []string{"l", "m"}, Steps: []Step{{ID: 0, Name: "x"}}})
 	const ran = 1_000
-	at := int64(1)
+	at, released := int64(1), int64(0)
 	step := func() {
-		releaseShort(t, h, at, ran)
-		at += ran
-		idleFolds(rec)
-	}
-	for range 10 * pendingRuns {
-		step()
-		if taken, waits := len(rec.taken), len(rec.released.runs); taken > idleMost || waits > idleMost {
-			t.Fatalf("%d runs are taken and %d wait", taken, waits)
+		for range 1 + released%(idleEach+1) {
+			releaseShort(t, h, at, ran)
+			at += ran
+			released++
 		}
-	}
-	if left := 10*pendingRuns - rec.plans[0].runs; left > 2*idleMost || rec.folded != 0 {
-		t.Errorf("%d runs are not folded, %d ns for the recorder itself", left, rec.folded)
+		idleFolds(rec)
+		if rec.plans[0].runs != released {
+			t.Fatalf("%d of %d runs are folded", rec.plans[0].runs, released)
+		}
 	}
 	if n := testing.AllocsPerRun(10*pendingRuns, step); n != 0 {
 		t.Errorf("%v allocations a run", n)
 	}
+	if rec.folded != 0 {
+		t.Errorf("%d ns for the recorder itself", rec.folded)
+	}
 	if p, want := rec.Snapshot(), at-1; p.Elapsed != want || p.Ledger.Runs != want/ran || p.Ledger.Compute != 2*want {
 		t.Errorf("%d runs in %d ns, %d of lanes, expected %d in %d", p.Ledger.Runs, p.Elapsed, p.Ledger.Compute, want/ran, want)
 	}
-	if new(Idle).Fold() {
+	if (Idle{}).Fold() {
 		t.Error("there is more to do for nobody")
 	}
 }
@@ -97,7 +96,7 @@ func TestIdleLeavesRuns(t *testing.T) {
 			}
 			for range c.calls {
 				before := times.calls
-				idleFolds(rec)
+				Idle{rec}.Fold()
 				if times.calls != before {
 					t.Fatalf("%s: an idle worker asked for the times of a device", c.name)
 				}
@@ -132,15 +131,12 @@ func TestIdleBesideLargePlan(t *testing.T) {
 	release := func(h PlanHandle) {
 		releaseShort(t, h, at, testWall)
 		at += testWall
-		before := small.fold.runs
-		for i := (Idle{rec: rec}); i.Fold(); {
-			for _, r := range rec.taken {
-				if !r.fold.small {
-					t.Fatal("an idle worker took a run of a large plan")
-				}
-			}
+		before := [2]int64{small.fold.runs, large.fold.runs}
+		idleFolds(rec)
+		if large.fold.runs > before[1] {
+			t.Fatal("an idle worker folded a run of a large plan")
 		}
-		if small.fold.runs > before {
+		if small.fold.runs > before[0] {
 			folds++
 		}
 	}
@@ -173,19 +169,20 @@ func TestIdleMeetsBadRun(t *testing.T) {
 	if err := h.Release(bad); err != nil {
 		t.Fatal(err)
 	}
-	for i := range int64(idleWaits) {
-		idleFolds(rec)
+	const good = 8
+	for i := range int64(good) {
+		Idle{rec}.Fold()
 		r := h.Acquire()
 		stampTestRun(r, (1+i)*1_000_000)
 		if err := h.Release(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	idleFolds(rec)
-	if rec.badRuns != 1 || rec.plans[0].runs != idleWaits-1 {
-		t.Errorf("%d bad runs, %d good ones, expected one and those that were there when the worker took runs", rec.badRuns, rec.plans[0].runs)
+	Idle{rec}.Fold()
+	if rec.badRuns != 1 || rec.plans[0].runs != good {
+		t.Errorf("%d bad runs, %d good ones, expected one and all that were released", rec.badRuns, rec.plans[0].runs)
 	}
-	if p := rec.Snapshot(); !errors.Is(rec.Err(), ErrStamp) || p.Ledger.Runs != idleWaits || p.BadRuns != 1 {
+	if p := rec.Snapshot(); !errors.Is(rec.Err(), ErrStamp) || p.Ledger.Runs != good || p.BadRuns != 1 {
 		t.Errorf("%d runs and %d bad ones, %v", p.Ledger.Runs, p.BadRuns, rec.Err())
 	}
 }
@@ -210,10 +207,7 @@ func TestIdleWhileOthersFold(t *testing.T) {
 	for range 2 {
 		idle.Go(func() {
 			for !stop.Load() {
-				i := Idle{rec: rec}
-				for i.Fold() && !stop.Load() {
-					runtime.Gosched()
-				}
+				Idle{rec}.Fold()
 				runtime.Gosched()
 			}
 		})
@@ -230,7 +224,7 @@ func TestIdleWhileOthersFold(t *testing.T) {
 	callers.Wait()
 	stop.Store(true)
 	idle.Wait()
-	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran || p.Elapsed != 2*runs*ran {
-		t.Errorf("%d runs of %d ns, %d ns elapsed, expected %d of %d", p.Ledger.Runs, p.Ledger.Wall, p.Elapsed, 2*runs, ran)
+	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran {
+		t.Errorf("%d runs of %d ns, expected %d", p.Ledger.Runs, p.Ledger.Wall, 2*runs)
 	}
 }

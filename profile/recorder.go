@@ -74,7 +74,6 @@ type Recorder struct {
 	folded   int64      // time of that
 	spare    []*Run     // memory for the queue of released runs
 	taken    []*Run     // from that queue, and not folded yet: Idle has left them
-	idle     idleFold
 	elapsed  elapsed
 
 	scopes scopeTree

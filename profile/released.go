@@ -128,8 +128,8 @@ func (r *Recorder) settle(own *planFold) error {
 // foldReleased is settle for a caller that holds r.folding.
 func (r *Recorder) foldReleased(own *planFold) (first error) {
 	start := Now()
-	older := r.taken               // they were released before the others
-	r.taken, r.idle.batch = nil, 0 // what was done of a batch was scratch
+	older := r.taken // they were released before the others
+	r.taken = nil
 	first = r.foldRuns(older, own)
 	runs := r.released.take(r.spare)
 	r.spare = runs

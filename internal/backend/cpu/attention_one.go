@@ -44,9 +44,10 @@ func (k *attention) tiles(b tensor.Bind) int {
 func tileCost(a, z int) int { return 5 * (z - a + 16) }
 
 // unit is the number of heads of a tile that stay together in n shares: all if there
-// are enough tiles, else those of one key head. In a run of single queries with more
-// than fewWorkers, these divide the heads of a key head if there are at least two of
-// them per tile of a key head.
+// are enough tiles, else those of one key head. In a run of single queries that is cut
+// for more than fewWorkers, the heads of a key head are divided if there are at least two
+// workers per tile of a key head. If fewer take part, one may read the keys of a tile more
+// than once.
 func (k *attention) unit(b tensor.Bind, n int) int {
 	tiles, group := k.tiles(b), k.Heads/k.KVHeads
 	if tiles >= n {

@@ -223,9 +223,6 @@ func (e *exec) walk(f *flight, lane int) {
 	st := &e.workers[lane].stamps
 	if st.slots = nil; f.run != nil {
 		st.enter(&f.lanes[lane])
-		if lane == 0 {
-			st.ends = f.run.AtEnd()
-		}
 		defer st.leave()
 	}
 	if e.groupsOf(f, lane, st) {
@@ -239,8 +236,8 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 	last := int32(len(e.groups) - 1)
 	for g := f.released.Load(); g < last; {
 		w.epoch = f.runs<<32 | uint64(g)
-		if g+1 == last && lane == 0 {
-			st.nearsEnd()
+		if left := last - g; left <= 3 && st.slots != nil {
+			f.ends.Expect(lane, int(left))
 		}
 		ran := 0
 		for i := e.groups[g]; i < e.groups[g+1]; i++ {
@@ -289,7 +286,6 @@ type stamps struct {
 	_     [14]byte
 	clock profile.LaneClock // lives across runs
 	woke  int64
-	ends  profile.RunEnd // of the caller's lane
 }
 
 func (s *stamps) enter(slots *profile.LaneSlots) {
@@ -373,13 +369,6 @@ func (s *stamps) end(step int) {
 		off, _ := s.clock.Lost()
 		s.slots.Mark(step, off)
 		s.detour()
-	}
-}
-
-// nearsEnd comes before the last group of the caller's run.
-func (s *stamps) nearsEnd() {
-	if s.slots != nil {
-		s.ends.Expect()
 	}
 }
 

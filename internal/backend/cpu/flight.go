@@ -25,6 +25,7 @@ type flight struct {
 	bind    tensor.Bind
 	run     *profile.Run
 	lanes   []profile.LaneSlots // of run
+	ends    profile.RunEnd      // of run
 	kernels []kernel
 	cuts    []cut  // [step]
 	first   uint64 // the number of the first step, among those of all runs
@@ -87,7 +88,7 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, w
 	e.runs++
 	f.ctx, f.bind, f.run, f.kernels, f.runs, f.err = ctx, b, run, e.kernels, e.runs, nil
 	if f.lanes, f.job.idle = nil, (profile.Idle{}); run != nil {
-		f.lanes, f.job.idle = run.Lanes, run.Idle()
+		f.lanes, f.ends, f.job.idle = run.Lanes, run.AtEnd(), run.Idle()
 	}
 	f.first = e.runs * uint64(len(e.kernels))
 	f.stop.Store(false)

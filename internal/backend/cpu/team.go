@@ -46,7 +46,7 @@ type job struct {
 	work    func(worker int)
 	began   int64         // when the caller had its turn, by profile.Now
 	workers int           // that are called, with the caller
-	idle    profile.Idle  // what a member may do when it has left
+	idle    profile.Idle  // what a member may do when it has left and waits
 	inside  atomic.Int32  // members that were called, and have neither left nor been called off
 	waiting atomic.Bool   // the caller is parked until all members have left
 	left    chan struct{} // capacity 1: the last member wakes the caller
@@ -188,11 +188,12 @@ func (m *member) wanted() bool { return m.next.Load() != nil || m.quit.Load() }
 func (m *member) loop(t *team) {
 	defer close(m.gone)
 	workers := 0 // of the last run
+	var idle profile.Idle
 	for {
 		w := t.newWaiter(m.index + 1)
 		w.most = max(w.most, time.Duration(workers)*spinEach)
 		for !m.wanted() {
-			if w.again() {
+			if w.again() || m.index == 1 && idle.Fold() {
 				continue
 			}
 			m.parked.Store(true)
@@ -209,10 +210,8 @@ func (m *member) loop(t *team) {
 		}
 		workers = j.workers
 		j.work(m.index)
-		idle := j.idle
+		idle = j.idle
 		j.leave(t.counted)
-		for m.index == 1 && !m.wanted() && idle.Fold() {
-		}
 	}
 }
 
