@@ -11,21 +11,22 @@ import (
 )
 
 // ScopeDiff is one scope before and after: what the host does outside of runs, and
-// what contains them. Times are of one call, in nanoseconds: medians of a recording
-// (of fewer than fewCalls calls the mean, because one of them may do nearly all), and of
-// these the mean over the recordings of a side.
+// what contains them. Times are of one call, in nanoseconds: medians of a recording, and of
+// these the mean over the recordings of a side. A row of its own has means of a recording
+// (OfMean), because some calls may take nearly all of the time; with fewer than fewCalls
+// calls there is only that one.
 type ScopeDiff struct {
 	Name string `json:"name"` // with the scopes around it: compile/pack weights
 	// OutsideRuns: the row is what of the scope has no run in flight. Its calls are
 	// the runs, and its time is per run, of B per as many tokens as a run of A has.
 	OutsideRuns bool `json:"outside_runs,omitempty"`
-	// OfMean: the calls are few, and Before, After and Change are of their mean.
+	// OfMean: Before, After and Change are of the mean of all calls, not of the median.
 	OfMean bool `json:"of_mean,omitempty"`
 
 	Calls  [2]float64 `json:"calls"` // per recording, before and after
 	Before float64    `json:"before_ns"`
 	After  float64    `json:"after_ns"`
-	Change Change     `json:"change"` // of the median call
+	Change Change     `json:"change"` // of the median call, or of the mean
 	// Added is the change of all calls, in per cent of the time of A's recordings.
 	Added   float64 `json:"added_percent"`
 	Verdict Verdict `json:"verdict"`
@@ -47,9 +48,14 @@ const fewCalls = 8
 // scopeCalls is a scope of one recording.
 type scopeCalls struct{ calls, median, mean float64 }
 
+func (s scopeCalls) ofMedian() float64 { return s.median }
+
+// ofMean is the mean call; the median where the recording has no sum.
+func (s scopeCalls) ofMean() float64 { return cmp.Or(s.mean, s.median) }
+
 // callsOf are the calls of a scope that was closed at least once.
 func callsOf(s *profile.ScopeStats) scopeCalls {
-	c := scopeCalls{float64(s.Calls), float64(s.Call.P50), float64(s.Call.P50)}
+	c := scopeCalls{calls: float64(s.Calls), median: float64(s.Call.P50)}
 	if s.Call.Sum > 0 && s.Call.Count > 0 {
 		c.mean = float64(s.Call.Sum) / float64(s.Call.Count)
 	}
@@ -91,38 +97,48 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 	}
 	out := []ScopeDiff{}
 	for _, name := range order {
-		d := ScopeDiff{Name: name, OutsideRuns: outside[name], Verdict: Untested, Change: Change{P: 1, Holm: 1, Verdict: Untested}}
-		var x [2][][]float64
-		var times, calls [2][]float64
-		all := slices.Concat(found[0][name], found[1][name])
-		few := !d.OutsideRuns && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls < fewCalls })
-		d.OfMean = few && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls > 1 })
-		for side := range found {
-			for _, s := range found[side][name] {
-				time := s.median
-				if few {
-					time = s.mean
-				}
-				x[side] = append(x[side], []float64{math.Log(time)})
-				times[side], calls[side] = append(times[side], time), append(calls[side], s.calls)
-			}
-		}
-		if len(x[0]) != len(a) || len(x[1]) != len(b) {
+		calls := [2][]scopeCalls{found[0][name], found[1][name]}
+		if len(calls[0]) != len(a) || len(calls[1]) != len(b) {
 			continue
 		}
-		d.Before, d.After, d.Calls = mean(times[0]), mean(times[1]), [2]float64{mean(calls[0]), mean(calls[1])}
-		d.Change.Percent = 100 * (d.After/d.Before - 1)
-		d.Added = table.PercentOf(d.Calls[0]*(d.After-d.Before), whole)
-		if e.repeated() && !e.apartInTime {
-			growth := func(log float64) float64 { return 100 * math.Expm1(log) }
-			s := e.shift(Median, x)
-			s.freedom = min(s.freedom, moderation)
-			d.Change.measure(s, scopeFloor, growth, true)
-			d.Verdict = Same
+		all := slices.Concat(calls[0], calls[1])
+		few := !outside[name] && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls < fewCalls })
+		if few {
+			several := slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls > 1 })
+			out = append(out, newScopeDiff(ScopeDiff{Name: name, OfMean: several}, calls, scopeCalls.ofMean, e, whole))
+			continue
 		}
-		out = append(out, d)
+		out = append(out, newScopeDiff(ScopeDiff{Name: name, OutsideRuns: outside[name]}, calls, scopeCalls.ofMedian, e, whole))
+		if !outside[name] && !slices.ContainsFunc(all, func(s scopeCalls) bool { return s.mean == 0 }) {
+			out = append(out, newScopeDiff(ScopeDiff{Name: name, OfMean: true}, calls, scopeCalls.ofMean, e, whole))
+		}
 	}
 	return out
+}
+
+// newScopeDiff fills a row with the times of the recordings' calls. whole is the time of a
+// recording of A.
+func newScopeDiff(d ScopeDiff, found [2][]scopeCalls, time func(scopeCalls) float64, e evidence, whole float64) ScopeDiff {
+	d.Verdict, d.Change = Untested, Change{P: 1, Holm: 1, Verdict: Untested}
+	var x [2][][]float64
+	var times, calls [2][]float64
+	for side := range found {
+		for _, s := range found[side] {
+			x[side] = append(x[side], []float64{math.Log(time(s))})
+			times[side], calls[side] = append(times[side], time(s)), append(calls[side], s.calls)
+		}
+	}
+	d.Before, d.After, d.Calls = mean(times[0]), mean(times[1]), [2]float64{mean(calls[0]), mean(calls[1])}
+	d.Change.Percent = 100 * (d.After/d.Before - 1)
+	d.Added = table.PercentOf(d.Calls[0]*(d.After-d.Before), whole)
+	if e.repeated() && !e.apartInTime {
+		growth := func(log float64) float64 { return 100 * math.Expm1(log) }
+		s := e.shift(Median, x)
+		s.freedom = min(s.freedom, moderation)
+		d.Change.measure(s, scopeFloor, growth, true)
+		d.Verdict = Same
+	}
+	return d
 }
 
 // allRuns is how many runs a recording has, as many of A's as have its tokens.
@@ -166,17 +182,25 @@ func (c *Comparison) judgeScopes() {
 // scopesTable lists scopes: those that changed first, then those that are near to it.
 func (c *Comparison) scopesTable(top int) table.Table {
 	f := folding{top: top}
-	t := table.Table{Title: "scopes", Note: "ms of the median call (fewer than 8 calls: of the mean); the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
-		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("median %"), table.Right("noise"), table.Left("verdict")}}
+	t := table.Table{Title: "scopes", Note: "ms of the median call; (mean): of the mean of all calls; the host's work, and what contains runs; outside of runs: without a run in flight, the mean of a run; noise is what two recordings of one build may differ by",
+		Cols: []table.Col{table.Left("scope"), table.Right("calls"), table.Right("before"), table.Right("after"), table.Right("diff"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	rows := slices.SortedStableFunc(slices.Values(c.Scopes), func(a, b ScopeDiff) int {
 		return cmp.Compare(min(a.Change.Holm, nearlyFalse), min(b.Change.Holm, nearlyFalse))
 	})
 	for i := range rows {
 		d := &rows[i]
-		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.Name, fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
+		f.add(&t, d.Verdict, !d.Changed() && d.Change.Holm >= nearlyFalse, markOf(d.Changed(), d.Verdict), d.label(), fmt.Sprintf("%.0f, %.0f", d.Calls[0], d.Calls[1]), table.Fms(d.Before), table.Fms(d.After), table.Signed(d.After-d.Before), d.Change.cell(), d.Change.noise(), string(d.Verdict))
 	}
 	f.close(&t)
 	return t
+}
+
+// label names the row in the table.
+func (d *ScopeDiff) label() string {
+	if d.OfMean {
+		return d.Name + " (mean)"
+	}
+	return d.Name
 }
 
 // says is the text of a scope that changed.

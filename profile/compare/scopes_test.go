@@ -192,3 +192,52 @@ func TestFewCallsByTheirMean(t *testing.T) {
 		t.Errorf("7 and 8 equal calls: %+v", d)
 	}
 }
+
+// A few slow calls move no median, but the time of all calls.
+func TestFewSlowCallsAreFound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	side := func(side int, slow float64) []*profile.Profile {
+		out := hosts(rng, side, 6, 1)
+		for _, p := range out {
+			p.Start, p.End = 1, 1+300e6
+			s := &p.Scopes[2]
+			s.Call.Count = s.Calls
+			s.Call.Sum = int64(float64(s.Calls*s.Call.P50) * (1 + slow) * math.Exp(0.06*rng.NormFloat64()))
+		}
+		return out
+	}
+	c := compare(t, side(0, 0), side(1, 4))
+	var rows []ScopeDiff
+	for _, d := range c.Scopes {
+		if d.Name == "sample" {
+			rows = append(rows, d)
+		} else if d.Changed() {
+			t.Errorf("%s is %s: %s", d.label(), d.Verdict, d.Change.cell())
+		}
+	}
+	if len(rows) != 2 || rows[0].OfMean || rows[0].Changed() || !rows[1].OfMean || rows[1].Verdict != Slower || math.Abs(rows[1].Change.Percent-400) > 80 {
+		t.Fatalf("%+v", rows)
+	}
+	if s := c.Summary(); !strings.Contains(s, "The mean call of scope sample is ") || strings.Contains(s, "The median call") {
+		t.Errorf("the summary is %q", s)
+	}
+	if _, what := c.Worst(); !strings.Contains(what, "scope sample (mean)") {
+		t.Errorf("--fail-above names %q", what)
+	}
+	for _, d := range compare(t, side(0, 4), side(1, 4)).Scopes {
+		if d.Changed() {
+			t.Errorf("one build: %s is %s: %s", d.label(), d.Verdict, d.Change.cell())
+		}
+	}
+	// All calls are slower: one sentence, of the mean.
+	c = compare(t, side(0, 0), func() []*profile.Profile {
+		out := side(1, 2)
+		for _, p := range out {
+			p.Scopes[2].Call.P50 *= 3
+		}
+		return out
+	}())
+	if n := strings.Count(c.Summary(), "scope sample"); n != 1 {
+		t.Errorf("%d sentences of one scope: %q", n, c.Summary())
+	}
+}

@@ -147,7 +147,7 @@ func (c *Comparison) Whole() (percent, low, high float64, known bool) {
 func (c *Comparison) besideRows() []finding {
 	var all []finding
 	for i := range c.Scopes {
-		if d := &c.Scopes[i]; d.Changed() && !c.within(d) {
+		if d := &c.Scopes[i]; d.Changed() && !c.within(d) && !c.inMean(i) {
 			all = append(all, finding{d.Added, d.says()})
 		}
 	}
@@ -176,6 +176,12 @@ func (c *Comparison) within(of *ScopeDiff) bool {
 		return d.Changed() && strings.HasPrefix(d.Name, strings.TrimSuffix(of.Name, outsideOfRuns)+"/") && d.Added*of.Added > 0 && math.Abs(d.Added) > math.Abs(of.Added)/2 &&
 			(!of.OutsideRuns || math.Abs(d.Added) < 2*math.Abs(of.Added)) // else most of it is runs
 	})
+}
+
+// inMean reports whether the row of a scope's median call says less than that of its mean,
+// which comes next and counts all calls.
+func (c *Comparison) inMean(i int) bool {
+	return i+1 < len(c.Scopes) && c.Scopes[i+1].Name == c.Scopes[i].Name && c.Scopes[i+1].Changed()
 }
 
 // manyFindings have a sentence each; further ones only if they are not small.
@@ -210,7 +216,7 @@ func (c *Comparison) nearest() (what string, change *Change) {
 	}
 	for i := range c.Scopes {
 		if d := &c.Scopes[i]; d.Verdict == Same {
-			take("scope "+d.Name, &d.Change, d.Added)
+			take("scope "+d.label(), &d.Change, d.Added)
 		}
 	}
 	for i := range c.Ledger {

@@ -40,7 +40,7 @@ func (c *Comparison) Worst() (percent float64, what string) {
 	}
 	for i := range c.Scopes {
 		if d := &c.Scopes[i]; d.Verdict == Slower {
-			take(d.Added, fmt.Sprintf("scope %s, of the whole recording", d.Name))
+			take(d.Added, fmt.Sprintf("scope %s, of the whole recording", d.label()))
 		}
 	}
 	for i := range c.Ledger {
