@@ -148,13 +148,20 @@ func describeStep(p *Plan, s *Step, weights []Packed) profile.Step {
 		return d
 	}
 	// Shares by FLOPs at the plan's maximum with no inputs bound. This is
-	// accurate enough to separate a matrix product from its activation.
+	// accurate enough to separate a matrix product from its activation. A node without
+	// FLOPs has none, at any size: comparisons count the work of each op per token.
 	var total int64
 	flops := make([]int64, len(s.Nodes))
 	sizes := newStepCost(p, s, nil)
 	for i := range s.Nodes {
-		flops[i] = max(1, sizes.calls[i].at(p.Max, nil).FLOPs)
+		flops[i] = sizes.calls[i].at(p.Max, nil).FLOPs
 		total += flops[i]
+	}
+	if total == 0 {
+		for i := range flops {
+			flops[i] = 1
+		}
+		total = int64(len(flops))
 	}
 	for i, n := range s.Nodes {
 		d.Nodes = append(d.Nodes, profile.Node{Name: n.Name, Op: n.Op.Name, Share: float64(flops[i]) / float64(total)})

@@ -12,6 +12,7 @@ import (
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
+	"hotpath/profile"
 )
 
 // embedsApart is the CPU with a step of its own for each embedding and each sum of them.
@@ -110,4 +111,54 @@ func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart b
 		kinds = append(kinds, s.Kind)
 	}
 	return slices.Clone(s.F32(ports.Embedding)), kinds
+}
+
+// An op without FLOPs has no part of its step's, whatever the size of the plan: recordings
+// of one build compute the same work per token in plans of any size.
+func TestEmbeddingsHaveNoFLOPs(t *testing.T) {
+	be, err := cpu.New(cpu.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	m := cpu.OpenModel(t, filepath.Join("../../testmodels/testdata", "bert"))
+	sizes := []tensor.Bind{{T: 16, S: 4}, {T: 64, S: 4}}
+	g, _, err := m.BuildEmbed(sizes[1], model.EmbedOptions{Pooling: m.Config().Pooling, Normalize: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile("embed", g, be, sizes, plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rec := profile.NewRecorder(profile.Options{})
+	if err := s.Attach(rec, plan.ProfileLabels{Model: "bert"}); err != nil {
+		t.Fatal(err)
+	}
+	plans := rec.Snapshot().Plans
+	if len(plans) != len(sizes) {
+		t.Fatalf("%d plans, expected %d", len(plans), len(sizes))
+	}
+	for _, p := range plans {
+		var got []profile.Node
+		for _, s := range p.Steps {
+			if s.Op == "embed+embed+row" {
+				got = s.Nodes
+			}
+		}
+		want := map[string]float64{"embed": 0, "add": 0.5, "add_row": 0.5}
+		if len(got) != 4 {
+			t.Errorf("%s: nodes %+v, expected two lookups and two sums", p.ID, got)
+		}
+		for _, n := range got {
+			if n.Share != want[n.Op] {
+				t.Errorf("%s: %s has %v of the step's FLOPs, expected %v", p.ID, n.Op, n.Share, want[n.Op])
+			}
+		}
+	}
 }
