@@ -9,6 +9,7 @@ import (
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/batch"
+	"hotpath/internal/graph"
 	"hotpath/internal/model"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -63,6 +64,20 @@ func sameBits(t *testing.T, name string, m *model.Model, lengths []int, seen map
 	}
 }
 
+// opened is a session of a graph with plans for these sizes.
+func opened(t *testing.T, be plan.Backend, m *model.Model, g *graph.Graph, sizes ...tensor.Bind) *plan.Session {
+	t.Helper()
+	p, err := plan.Compile("embed", g, be, sizes, plan.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // vectorsOf is the vectors of sequences of these lengths, and the kinds of steps.
 func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart bool) (vectors []float32, kinds []string) {
 	t.Helper()
@@ -83,14 +98,7 @@ func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart b
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("embed", g, be, []tensor.Bind{all}, plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := opened(t, be, m, g, all)
 	defer s.Close()
 	b := batch.New(s.Slot(0), ports)
 	b.Reset()
@@ -104,7 +112,7 @@ func vectorsOf(t *testing.T, m *model.Model, workers int, lengths []int, apart b
 	if err := s.Run(context.Background(), all); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range p.Plans[0].Steps {
+	for _, s := range s.Program().Plans[0].Steps {
 		if apart && slices.Contains(embedsKinds, s.Kind) {
 			t.Errorf("a step %s, expected one for each op", s.Kind)
 		}
@@ -127,14 +135,7 @@ func TestEmbeddingsHaveNoFLOPs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile("embed", g, be, sizes, plan.CompileOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := plan.NewSession(context.Background(), p, plan.NewWeightSet(be, m), plan.BindOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := opened(t, be, m, g, sizes...)
 	defer s.Close()
 	rec := profile.NewRecorder(profile.Options{})
 	if err := s.Attach(rec, plan.ProfileLabels{Model: "bert"}); err != nil {

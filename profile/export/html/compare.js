@@ -49,11 +49,11 @@ data.plans.forEach((p, i) => {
   if (p.waits && p.waits.length) s.append(el('p', {class: 'note'}, 'Waits at barriers, all layers together; changes are in per cent of a run'), diffTable(p.waits, 'wait'));
 });
 if (data.scopes && data.scopes.length) {
-  const s = section('scopes', 'Scopes', "The host's work, and what contains runs: the median call. All calls: their change in per cent of the whole recording.");
+  const s = section('scopes', 'Scopes', "The host's work, and what contains runs: the median call, and in rows of their own the mean of all calls. All calls: their change in per cent of the whole recording.");
   const most = Math.max(...data.scopes.map(d => Math.max(d.before_ns, d.after_ns)));
-  s.append(sortable([{head: 'scope', left: true, get: d => d.name}, {head: 'calls', get: d => d.calls[0], show: d => d.calls.map(v => v.toFixed(0)).join(', ')},
+  s.append(sortable([{head: 'scope', left: true, get: d => d.name + (d.of_mean ? ' (mean)' : '')}, {head: 'calls', get: d => d.calls[0], show: d => d.calls.map(v => v.toFixed(0)).join(', ')},
     {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)}, {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
-    {head: 'median %', get: d => d.change.percent, show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'change %', get: d => d.change.percent, show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
     {head: 'all calls %', get: d => Math.abs(d.added_percent), show: d => signed(d.added_percent, v => v.toFixed(2))},
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.scopes, 6).table);
 }
