@@ -187,6 +187,37 @@ func TestIdleMeetsBadRun(t *testing.T) {
 	}
 }
 
+// What an idle worker has taken and not folded is folded by who needs it, once, with a bad
+// run among it.
+func TestIdleIsInterrupted(t *testing.T) {
+	rec := NewRecorder(Options{Events: -1})
+	h := mustPlan(t, rec, testPlan())
+	at := int64(1_000)
+	release := func(bad bool) {
+		r := h.Acquire()
+		stampTestRun(r, at)
+		if at += testWall; bad {
+			r.Lanes[0].Steps[1].End = at - testWall + 1
+		}
+		if err := h.Release(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 5 {
+		release(i == 1)
+	}
+	if more := (Idle{rec}).Fold(); !more || len(rec.taken) != 5-idleEach || rec.badRuns != 1 {
+		t.Fatalf("more %v, %d runs are left, %d bad ones", more, len(rec.taken), rec.badRuns)
+	}
+	release(false)
+	if p := rec.Snapshot(); p.Ledger.Runs != 5 || p.BadRuns != 1 || p.Ledger.Wall != 5*testWall || len(rec.taken)+len(rec.released.runs) != 0 {
+		t.Errorf("%d runs of %d ns, %d bad ones, %d and %d are left", p.Ledger.Runs, p.Ledger.Wall, p.BadRuns, len(rec.taken), len(rec.released.runs))
+	}
+	if (Idle{rec}).Fold() {
+		t.Error("there is more after a snapshot")
+	}
+}
+
 // Two callers, idle workers and snapshots at the same time: every run is folded once,
 // and each snapshot is of the same runs in all its parts.
 func TestIdleWhileOthersFold(t *testing.T) {
@@ -224,7 +255,7 @@ func TestIdleWhileOthersFold(t *testing.T) {
 	callers.Wait()
 	stop.Store(true)
 	idle.Wait()
-	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran {
-		t.Errorf("%d runs of %d ns, expected %d", p.Ledger.Runs, p.Ledger.Wall, 2*runs)
+	if p := rec.Snapshot(); p.Ledger.Runs != 2*runs || p.Ledger.Wall != 2*runs*ran || p.Elapsed != 2*runs*ran {
+		t.Errorf("%d runs of %d ns, %d ns elapsed, expected %d of %d", p.Ledger.Runs, p.Ledger.Wall, p.Elapsed, 2*runs, ran)
 	}
 }

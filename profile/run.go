@@ -170,8 +170,8 @@ type RunEnd struct {
 func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.next, r.fold.queue} }
 
 // Expect prefetches for a lane that comes to its last groups of steps; left is how many it
-// has not begun, and counts down from 3. What the next run touches lies behind pointers: each
-// group leads to what the one before has prefetched.
+// has not begun, mostly 3, 2 and then 1. What the next run touches lies behind pointers: each
+// group leads to what the one before has prefetched, or waits for it.
 func (e *RunEnd) Expect(lane, left int) {
 	if lane == 0 && left == 1 {
 		own(&e.run.Start)

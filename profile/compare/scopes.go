@@ -27,7 +27,8 @@ type ScopeDiff struct {
 	Before float64    `json:"before_ns"`
 	After  float64    `json:"after_ns"`
 	Change Change     `json:"change"` // of the median call, or of the mean
-	// Added is the change of all calls, in per cent of the time of A's recordings.
+	// Added is the change of all calls, in per cent of the time of A's recordings: by
+	// their mean, if that is compared.
 	Added   float64 `json:"added_percent"`
 	Verdict Verdict `json:"verdict"`
 }
@@ -50,8 +51,7 @@ type scopeCalls struct{ calls, median, mean float64 }
 
 func (s scopeCalls) ofMedian() float64 { return s.median }
 
-// ofMean is the mean call; the median where the recording has no sum.
-func (s scopeCalls) ofMean() float64 { return cmp.Or(s.mean, s.median) }
+func (s scopeCalls) ofMean() float64 { return s.mean }
 
 // callsOf are the calls of a scope that was closed at least once.
 func callsOf(s *profile.ScopeStats) scopeCalls {
@@ -102,19 +102,27 @@ func compareScopes(a, b []*profile.Profile) []ScopeDiff {
 			continue
 		}
 		all := slices.Concat(calls[0], calls[1])
-		few := !outside[name] && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls < fewCalls })
-		if few {
+		sums := !outside[name] && !slices.ContainsFunc(all, func(s scopeCalls) bool { return s.mean == 0 })
+		if sums && slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls < fewCalls }) {
 			several := slices.ContainsFunc(all, func(s scopeCalls) bool { return s.calls > 1 })
 			out = append(out, newScopeDiff(ScopeDiff{Name: name, OfMean: several}, calls, scopeCalls.ofMean, e, whole))
 			continue
 		}
-		out = append(out, newScopeDiff(ScopeDiff{Name: name, OutsideRuns: outside[name]}, calls, scopeCalls.ofMedian, e, whole))
-		if !outside[name] && !slices.ContainsFunc(all, func(s scopeCalls) bool { return s.mean == 0 }) {
-			out = append(out, newScopeDiff(ScopeDiff{Name: name, OfMean: true}, calls, scopeCalls.ofMean, e, whole))
+		row := newScopeDiff(ScopeDiff{Name: name, OutsideRuns: outside[name]}, calls, scopeCalls.ofMedian, e, whole)
+		if !sums || apartBy(row.Calls[0], row.Calls[1], otherCalls) {
+			out = append(out, row)
+			continue
 		}
+		of := newScopeDiff(ScopeDiff{Name: name, OfMean: true}, calls, scopeCalls.ofMean, e, whole)
+		row.Added = of.Added
+		out = append(out, row, of)
 	}
 	return out
 }
+
+// otherCalls is the part by which the number of calls may differ where means are compared:
+// a slow first call is a larger part of fewer calls.
+const otherCalls = 0.15
 
 // newScopeDiff fills a row with the times of the recordings' calls. whole is the time of a
 // recording of A.

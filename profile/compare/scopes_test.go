@@ -229,6 +229,34 @@ func TestFewSlowCallsAreFound(t *testing.T) {
 			t.Errorf("one build: %s is %s: %s", d.label(), d.Verdict, d.Change.cell())
 		}
 	}
+	// The usual call is slower, all together are faster: both are said, and no gate fails.
+	c = compare(t, side(0, 4), func() []*profile.Profile {
+		out := side(1, 0)
+		for _, p := range out {
+			p.Scopes[2].Call.P50 = p.Scopes[2].Call.P50 * 3 / 2
+		}
+		return out
+	}())
+	if s := c.Summary(); !strings.Contains(s, "The mean call of scope sample is ") || !strings.Contains(s, "The median call of scope sample is ") {
+		t.Errorf("the summary is %q", s)
+	}
+	if worst, what := c.Worst(); worst > 0 {
+		t.Errorf("--fail-above counts %.1f %% of %q", worst, what)
+	}
+	// A slow first call is a larger part of fewer calls.
+	c = compare(t, side(0, 0), func() []*profile.Profile {
+		out := side(1, 0)
+		for _, p := range out {
+			s := &p.Scopes[2]
+			s.Calls, s.Call.Count = s.Calls/2, s.Call.Count/2
+		}
+		return out
+	}())
+	for _, d := range c.Scopes {
+		if d.Name == "sample" && (d.OfMean || d.Changed()) {
+			t.Errorf("half as many calls: %s is %s: %s", d.label(), d.Verdict, d.Change.cell())
+		}
+	}
 	// All calls are slower: one sentence, of the mean.
 	c = compare(t, side(0, 0), func() []*profile.Profile {
 		out := side(1, 2)

@@ -178,10 +178,10 @@ func (c *Comparison) within(of *ScopeDiff) bool {
 	})
 }
 
-// inMean reports whether the row of a scope's median call says less than that of its mean,
-// which comes next and counts all calls.
+// inMean reports whether the row of a scope's median call says the same as that of its
+// mean, which comes next and counts all calls.
 func (c *Comparison) inMean(i int) bool {
-	return i+1 < len(c.Scopes) && c.Scopes[i+1].Name == c.Scopes[i].Name && c.Scopes[i+1].Changed()
+	return i+1 < len(c.Scopes) && c.Scopes[i+1].Name == c.Scopes[i].Name && c.Scopes[i+1].Verdict == c.Scopes[i].Verdict
 }
 
 // manyFindings have a sentence each; further ones only if they are not small.

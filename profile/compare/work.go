@@ -55,8 +55,23 @@ func countedWork(a, b map[string]*side) workCount {
 // apartBy reports whether two numbers differ by more than a part of the first.
 func apartBy(a, b, part float64) bool { return math.Abs(b-a) > part*a }
 
+// leastOp is the least part of a phase's FLOPs that an op is compared with. Older builds
+// gave ops without FLOPs a part of their step's that depended on the size of the plan.
+const leastOp = 1e-8
+
 // differs reports whether a phase computes more or less of an op per token.
 func (w *phaseWork) differs(op string) bool {
+	small := true
+	for _, flops := range w.flops {
+		all := 0.0
+		for _, f := range flops {
+			all += f
+		}
+		small = small && flops[op] <= leastOp*all
+	}
+	if small {
+		return false
+	}
 	n := w.tokens
 	if n[0] == 0 || n[1] == 0 {
 		n = w.runs

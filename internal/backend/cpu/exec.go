@@ -163,7 +163,7 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	err := f.fly(ctx)
 	e.run = nil
 	if f.job.inside.Load() == 0 { // else a late worker may look at them
-		f.ctx, f.run = nil, nil
+		f.forget()
 	}
 	if err == nil && lim != nil {
 		lim.Took(float64(max(1, b.T)), float64(profile.Now()-f.job.began)/1e9, limit.Host)

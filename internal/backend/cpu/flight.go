@@ -98,6 +98,11 @@ func (f *flight) prepare(ctx context.Context, b tensor.Bind, run *profile.Run, w
 	return f.cutFor(workers)
 }
 
+// forget lets go of what the run was given. No worker is inside.
+func (f *flight) forget() {
+	f.ctx, f.run, f.lanes, f.ends, f.job.idle = nil, nil, nil, profile.RunEnd{}, profile.Idle{}
+}
+
 // cutFor cuts the steps for a number of workers, and returns how many have work.
 func (f *flight) cutFor(workers int) (most int) {
 	sum, most := int64(0), 1

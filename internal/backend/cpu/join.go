@@ -35,7 +35,7 @@ func (e *exec) alone(ctx context.Context, f *flight, b tensor.Bind, run *profile
 	e.run = nil
 	err := f.ended(ctx)
 	if f.job.inside.Load() == 0 { // else a helper may look at them
-		f.ctx, f.run = nil, nil
+		f.forget()
 	}
 	return err
 }

@@ -196,6 +196,7 @@ func (m *member) loop(t *team) {
 			if w.again() || m.index == 1 && idle.Fold() {
 				continue
 			}
+			idle = profile.Idle{} // it keeps a recorder's memory
 			m.parked.Store(true)
 			if !m.wanted() || !m.parked.CompareAndSwap(true, false) {
 				<-m.wake

@@ -108,7 +108,8 @@ func (b *binder) isTall(s *plan.Step) bool {
 	})
 }
 
-// isSeveral reports whether the products of a step are computed by several.cu.
+// isSeveral reports whether the products of a step are computed by several.cu from rows that
+// the step before wrote in bf16: those that lack a factor must not be rounded.
 func (b *binder) isSeveral(s *plan.Step) bool {
 	return b.with(s, func(p *device.Products, x in) bool {
 		return len(s.Before) == 0 && len(s.After) > 0 && p.Rows > device.OneRow && p.Rows <= severalRows && x.half && b.be.severalFit(p.Nodes, b.DType)

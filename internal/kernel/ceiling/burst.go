@@ -122,8 +122,8 @@ func (b *Bursts) Rate(kind, lane int, far []byte) float64 {
 	return halves(t, far[:farBytes])
 }
 
-// halves is the better rate of reading either half of memory that is read once: one core
-// alone mostly reads faster in eight streams, many in four.
+// halves is the better rate of reading memory that is read once: the first half in eight
+// streams, which are mostly faster on one core alone, and the second in four.
 func halves(t isa.Tier, buf []byte) float64 {
 	return max(readRate(wide, t, buf[:len(buf)/2]), readRate(stream, t, buf[len(buf)/2:]))
 }
