@@ -13,11 +13,11 @@ const (
 	idleSteps = 128 // of a run on all its lanes, at most: it is folded in some microseconds, memory being cold
 )
 
-// Fold folds some of the runs that were released, unless somebody else folds, in about 10
-// us, and reports whether there are more. A worker calls it where it would park: runs that
-// follow each other at once are folded by who releases them, because a worker that folds is
-// late for the next run by as much as it saves. Runs that no idle worker comes to are folded
-// as they are without any.
+// Fold folds some of the runs that were released, unless somebody else folds, and reports
+// whether there are more. A worker calls it where it would park: runs that follow each other
+// at once are folded by who releases them, because a worker that folds is late for the next
+// run by as much as it saves. Runs that no idle worker comes to are folded as they are
+// without any.
 func (i Idle) Fold() (more bool) {
 	r := i.rec
 	if r == nil || r.meter != nil || !r.folding.TryLock() { // allocations would count as those of a run

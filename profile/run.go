@@ -159,33 +159,19 @@ func ExpectFirst(steps []StepStamps) {
 	}
 }
 
-// RunEnd is the memory that the end of a run touches, and the beginning of the next one. The
-// run evicts it from the caches.
+// RunEnd is the memory that the end of a run touches. The run evicts it from the caches.
 type RunEnd struct {
-	run, next *Run
-	queue     *released
+	run   *Run
+	queue *released
 }
 
-// AtEnd is for lanes, which call Expect shortly before the end.
-func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.next, r.fold.queue} }
+// AtEnd is for who calls Expect shortly before the end.
+func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.fold.queue} }
 
-// Expect prefetches for a lane that comes to its last groups of steps; left is how many it
-// has not begun, mostly 3, 2 and then 1. What the next run touches lies behind pointers: each
-// group leads to what the one before has prefetched, or waits for it.
-func (e *RunEnd) Expect(lane, left int) {
-	if lane == 0 && left == 1 {
-		own(&e.run.Start)
-		own(&e.queue.since)
-	}
-	switch n := e.next; {
-	case n == nil:
-	case left == 3 && lane == 0:
-		n.expect()
-	case left == 2:
-		own(&n.Lanes[lane].Wake)
-	case left == 1:
-		ExpectFirst(n.Lanes[lane].Steps)
-	}
+// Expect prefetches it.
+func (e *RunEnd) Expect() {
+	own(&e.run.Start)
+	own(&e.queue.since)
 }
 
 // After is the run that the plan's pool will most likely give next, for
