@@ -62,6 +62,7 @@ func genDot(g *asm) {
 		g.f("DECQ CX")
 		g.f("JNZ %s", again)
 		g.tilerelease()
+		g.f("LFENCE // the call ends when the products do")
 		g.f("RET")
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"hotpath/internal/kernel/bf16"
-	"hotpath/internal/kernel/ceiling"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
-	"hotpath/profile"
 )
 
 // delays slows one of every so many calls of steps down: factor is the ratio of
@@ -76,7 +74,7 @@ func (e *exec) slowKernels(d *delays) []*slowKernel {
 	for i, k := range e.bound {
 		if f := d.factor(&e.plan.Steps[i]); f > 1 {
 			warm := classOf(&e.plan.Steps[i]) == BF16 && bf16.Tiles()
-			out[i] = &slowKernel{k, f - 1, d.every, n, warm, make([]slowLane, len(e.workers))}
+			out[i] = &slowKernel{k, f - 1, d.every, n, warm, slowLanes(len(e.workers))}
 			n++
 		}
 	}
@@ -131,11 +129,19 @@ type slowKernel struct {
 
 // slowLane is what a lane keeps between the shares that it slows.
 type slowLane struct {
-	clock profile.LaneClock
+	timer timer
 	// debt is how much longer the lane took than it was asked to: reading clocks takes
 	// time, and a wait ends a little late. The next wait is that much shorter.
 	debt int64
-	_    [120]byte // two lanes never share a pair of cache lines
+	_    [104]byte // two lanes never share a pair of cache lines
+}
+
+func slowLanes(n int) []slowLane {
+	lanes := make([]slowLane, n)
+	for i := range lanes {
+		lanes[i].timer = &laneTimer{}
+	}
+	return lanes
 }
 
 // mostDebt bounds the debt. More than that is no cost of reading clocks, but a thread
@@ -155,43 +161,20 @@ func (s *slowKernel) runShare(w *worker, b tensor.Bind, i, n int) {
 		return
 	}
 	l := &s.lanes[w.lane]
-	called := profile.Now()
-	l.clock.In()
-	start := profile.Now() // In may ask the system for the thread's clock
+	called := l.timer.now()
+	l.timer.in()
+	start := l.timer.now() // in may ask the system for the thread's clock
 	s.kernel.runShare(w, b, i, n)
-	now, off := l.look()
+	now, off := l.timer.look()
 	work := now - start - off
 	end := now + int64(s.more*float64(work)) - (start - called) - l.debt
 	for now < end {
-		s.wait(b, end-now)
-		now, off = l.look()
+		// A kernel that is really slower does not rest: if its tiles did, the next share
+		// would be slower by more than it was asked to be. Runs of a few rows hardly use
+		// tiles.
+		l.timer.wait(s.warm && b.T >= bf16.MR)
+		now, off = l.timer.look()
 		end += off
 	}
 	l.debt = min(now-end, mostDebt)
-}
-
-// coolTime is how long before the end of a wait there are no more tile products, in ns: a
-// processor reads its clock before those that it has begun are done, which takes 100 ns, or
-// 300 where tiles are slow.
-const coolTime = 500
-
-// wait waits for some 100 ns. A kernel that is really slower does not rest: if its tiles
-// did, the next share would be slower by more than it was asked to be. Runs of a few rows
-// hardly use tiles. left is the time until the wait ends.
-func (s *slowKernel) wait(b tensor.Bind, left int64) {
-	if s.warm && b.T >= bf16.MR && left > coolTime {
-		ceiling.WarmTiles()
-	}
-	pause()
-}
-
-// look returns the time, and for how much of the time since the last look the lane had no
-// processor.
-func (l *slowLane) look() (now, off int64) {
-	now, kept := l.clock.Look()
-	if kept {
-		return now, 0
-	}
-	off, _ = l.clock.Lost()
-	return profile.Now(), max(0, off)
 }

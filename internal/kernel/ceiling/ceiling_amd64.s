@@ -342,6 +342,7 @@ loop7:
 	DECQ CX
 	JNZ loop7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	LFENCE // the call ends when the products do
 	RET
 
 // func tilesBF16(cfg *[64]byte, data *[1024]byte, n int)
@@ -368,6 +369,7 @@ loop8:
 	DECQ CX
 	JNZ loop8
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	LFENCE // the call ends when the products do
 	RET
 
 // func fmaAVX2(n int)
