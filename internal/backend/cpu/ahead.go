@@ -152,7 +152,7 @@ func (f *flight) ahead(lane int, g int32) coming {
 	i, end := shares*lane/queues, shares*(lane+1)/queues
 	j := i + 1
 	if c.most > 1 {
-		j = i + guide(end-i, int(c.most))
+		j = i + c.guide(end-i)
 	}
 	next := e.streams[step].ahead(f.bind, i, j, end, shares)
 	most := aheadBytes

@@ -25,7 +25,7 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	f := &flight{exec: e, cuts: make([]cut, 2)}
 	shares, queues := cutStep(l, tensor.Bind{}, len(e.workers))
 	for i := range f.cuts {
-		f.cuts[i] = cut{int32(shares), int32(queues), 1, 0}
+		f.cuts[i] = cut{int32(shares), int32(queues), claims{1, 1}, 0}
 	}
 	if queues != workers {
 		t.Fatalf("%d queues", queues)

@@ -49,8 +49,8 @@ type flight struct {
 // cut is how a step is shared out.
 type cut struct {
 	shares, queues int32
-	most           int32 // shares that a worker claims at once
-	upTo           int64 // shares of the run, with those of this step
+	claims
+	upTo int64 // shares of the run, with those of this step
 }
 
 // queue hands out the shares that one worker starts with. Its state is the number
@@ -148,7 +148,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 		now, kept = st.look() // before all else, see stamps
 	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
-	shares, queues, most, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), int(f.cuts[i].most), f.cuts[i].upTo
+	shares, queues, claims, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].claims, f.cuts[i].upTo
 all:
 	for off := range f.n {
 		for v := (w.lane + off) % f.n; v < queues; v += f.n {
@@ -157,7 +157,7 @@ all:
 			}
 			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
 			for {
-				s, some := f.claim(v, number, lo, hi, most)
+				s, some := f.claim(v, number, lo, hi, claims)
 				if some == 0 {
 					break
 				}
@@ -192,9 +192,9 @@ all:
 	return ran, true
 }
 
-// claim claims the next of shares [lo,hi) of a step from queue v: some shares from s on, at
-// most most; none if none is left.
-func (f *flight) claim(v int, number uint64, lo, hi, most int) (s, some int) {
+// claim claims the next of shares [lo,hi) of a step from queue v: some shares from s on;
+// none if none is left.
+func (f *flight) claim(v int, number uint64, lo, hi int, c claims) (s, some int) {
 	q := &f.exec.queues[v].word
 	for {
 		word := q.Load()
@@ -208,8 +208,8 @@ func (f *flight) claim(v int, number uint64, lo, hi, most int) (s, some int) {
 		if s = lo + count; s >= hi {
 			return 0, 0
 		}
-		if some = 1; most > 1 {
-			some = guide(hi-s, most)
+		if some = 1; c.most > 1 {
+			some = c.guide(hi - s)
 		}
 		if !q.CompareAndSwap(word, number<<countBits|uint64(count+some)) {
 			continue

@@ -7,9 +7,9 @@ import "hotpath/internal/tensor"
 // what its queue has left. So it first reads long streams of weights, and at the end of the
 // step nobody waits long for the share of another.
 type guided interface {
-	// grains is the number of smallest shares, and how many of them a worker claims at
-	// most; 0 if the step is not shared out that way.
-	grains(b tensor.Bind) (shares, most int)
+	// grains is the number of smallest shares, and how many of them a worker claims; 0 if
+	// the step is not shared out that way.
+	grains(b tensor.Bind) (shares int, c claims)
 	// runShares computes shares [i,j) of n.
 	runShares(w *worker, b tensor.Bind, i, j, n int)
 }
@@ -18,17 +18,20 @@ type guided interface {
 // microseconds of what memory delivers to one of many workers.
 const grainWeights = 1 << 15
 
+// claims is how many shares a worker claims at once, if its queue has as many left.
+type claims struct{ least, most int32 }
+
 // grains is the number of smallest shares of some products of n columns and depth k with
-// codes, and how many of them have up to maxWeights.
-func (s split) grains(n, k, products int) (shares, most int) {
-	if !s.codes {
-		return 0, 0
+// codes. A claim has at least four panels, which kernels read as four streams, and at most
+// maxWeights. With the queues of 16 workers, two workers decoded Llama 1B 6 per cent faster
+// than when their last claims were of two panels and of one.
+func (s split) grains(n, k, products int) (shares int, c claims) {
+	panels, weights := (n+s.nr-1)/s.nr, n*products*k
+	if shares = min(panels, weights/grainWeights); shares == 0 || !s.codes {
+		return 0, claims{}
 	}
-	weights := n * products * k
-	if shares = min((n+s.nr-1)/s.nr, weights/grainWeights); shares == 0 {
-		return 0, 0
-	}
-	return shares, max(1, maxWeights*shares/weights)
+	most := max(1, maxWeights*shares/weights)
+	return shares, claims{int32(min(most, (4*shares+panels-1)/panels)), int32(most)}
 }
 
 // span is what parts i to j-1 of a product are together, if they have the same rows.
@@ -40,25 +43,22 @@ func (s split) span(rows, n, i, j, shares int) (m0, m1, c0, c1 int) {
 	return m0, m1, c0, c1
 }
 
-// guide is how many shares a worker claims of those that a queue has left: whole fours,
-// because kernels read four streams at once.
-func guide(left, most int) int {
-	n := min(left/2, most)
-	if n > 4 {
-		n &^= 3
-	}
-	return max(1, n)
+// guide is how many of the shares that a queue has left a worker claims.
+func (c claims) guide(left int) int {
+	n := min(left/2, int(c.most))
+	n -= n % int(c.least)
+	return min(left, max(n, int(c.least)))
 }
 
 // cutStep cuts a step of the run for a number of workers; upTo is the shares before it.
 func (f *flight) cutStep(i, workers int, upTo int64) cut {
 	if workers > fewWorkers && f.exec.guides[i] != nil {
-		if shares, most := f.exec.guides[i].grains(f.bind); shares >= 2*workers {
-			return cut{int32(shares), int32(workers), int32(most), upTo + int64(shares)}
+		if shares, c := f.exec.guides[i].grains(f.bind); shares >= 2*workers {
+			return cut{int32(shares), int32(workers), c, upTo + int64(shares)}
 		}
 	}
 	shares, n := cutStep(f.kernels[i], f.bind, workers)
-	return cut{int32(shares), int32(n), 1, upTo + int64(shares)}
+	return cut{int32(shares), int32(n), claims{1, 1}, upTo + int64(shares)}
 }
 
 // runClaim computes shares [i,j) of a step.

@@ -9,27 +9,57 @@ import (
 	"hotpath/internal/tensor"
 )
 
-// TestGuide: claims of a queue become smaller, end with single shares, and none is larger
-// than allowed.
+// TestGuide: claims of a queue become smaller, down to the least, and none is larger than
+// allowed.
 func TestGuide(t *testing.T) {
 	for _, c := range []struct {
-		shares, most int
-		want         []int
+		shares int
+		claims claims
+		want   []int
 	}{
-		{1, 8, []int{1}},
-		{3, 8, []int{1, 1, 1}},
-		{8, 8, []int{4, 2, 1, 1}},
-		{32, 16, []int{16, 8, 4, 2, 1, 1}},
-		{33, 8, []int{8, 8, 8, 4, 2, 1, 1, 1}},
-		{6, 1, []int{1, 1, 1, 1, 1, 1}},
+		{1, claims{1, 8}, []int{1}},
+		{3, claims{1, 8}, []int{1, 1, 1}},
+		{8, claims{1, 8}, []int{4, 2, 1, 1}},
+		{32, claims{1, 16}, []int{16, 8, 4, 2, 1, 1}},
+		{6, claims{1, 1}, []int{1, 1, 1, 1, 1, 1}},
+		{3, claims{4, 16}, []int{3}},
+		{12, claims{4, 16}, []int{4, 4, 4}},
+		{13, claims{4, 16}, []int{4, 4, 4, 1}},
+		{64, claims{4, 16}, []int{16, 16, 16, 8, 4, 4}},
+		{33, claims{4, 10}, []int{8, 8, 8, 4, 4, 1}},
 	} {
 		var got []int
 		for left := c.shares; left > 0; left -= got[len(got)-1] {
-			got = append(got, guide(left, c.most))
+			got = append(got, c.claims.guide(left))
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%d shares, at most %d: %v, expected %v", c.shares, c.most, got, c.want)
+			t.Errorf("%d shares, %+v: %v, expected %v", c.shares, c.claims, got, c.want)
 		}
+	}
+}
+
+// TestLeastClaims: a claim has at least four panels, however many a smallest share has, but
+// no more than maxWeights.
+func TestLeastClaims(t *testing.T) {
+	s := split{nr: codes.Rows, codes: true}
+	for _, c := range []struct {
+		n, k, products, shares int
+		want                   claims
+	}{
+		{2048, 2048, 1, 128, claims{4, 32}},
+		{2048, 8192, 1, 128, claims{4, 8}},
+		{8192, 2048, 2, 512, claims{4, 16}},
+		{2048, 512, 1, 32, claims{1, 32}}, // shares of four panels
+		{2048, 768, 1, 48, claims{2, 32}}, // of two and two thirds
+		{2048, 1 << 15, 1, 128, claims{2, 2}},
+		{2048, 1 << 18, 1, 128, claims{1, 1}},
+	} {
+		if shares, got := s.grains(c.n, c.k, c.products); shares != c.shares || got != c.want {
+			t.Errorf("%d columns of %d: %d shares, %+v; expected %d, %+v", c.n, c.k, shares, got, c.shares, c.want)
+		}
+	}
+	if shares, _ := (split{nr: codes.Rows}).grains(2048, 2048, 1); shares != 0 {
+		t.Errorf("%d shares of a product without codes, expected 0", shares)
 	}
 }
 
@@ -49,17 +79,17 @@ func TestManyWorkersClaimGrains(t *testing.T) {
 			f.cutFor(workers)
 			c := f.cuts[0]
 			if workers <= fewWorkers {
-				if shares, queues := cutStep(l, tensor.Bind{}, workers); c != (cut{int32(shares), int32(queues), 1, int64(shares)}) {
+				if shares, queues := cutStep(l, tensor.Bind{}, workers); c != (cut{int32(shares), int32(queues), claims{1, 1}, int64(shares)}) {
 					t.Errorf("%d columns, %d workers: %+v, expected %d shares", n, workers, c, shares)
 				}
-			} else if int(c.shares) != n/codes.Rows || int(c.queues) != workers || c.most < 2 || int(c.most)*codes.Rows*k > maxWeights {
+			} else if int(c.shares) != n/codes.Rows || int(c.queues) != workers || c.least != 4 || c.most < c.least || int(c.most)*codes.Rows*k > maxWeights {
 				t.Errorf("%d columns, %d workers: %+v", n, workers, c)
 			}
 			next := 0
 			for v := range int(c.queues) {
 				lo, hi := int(c.shares)*v/int(c.queues), int(c.shares)*(v+1)/int(c.queues)
 				for {
-					s, some := f.claim(v, 1, lo, hi, int(c.most))
+					s, some := f.claim(v, 1, lo, hi, c.claims)
 					if some == 0 {
 						break
 					}

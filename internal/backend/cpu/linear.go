@@ -65,7 +65,7 @@ func (l *linear) width(b tensor.Bind, n int) int {
 	return l.x.cut(l.at(rows).split()).width(rows, l.n, l.k, 1, n)
 }
 
-func (l *linear) grains(b tensor.Bind) (shares, most int) {
+func (l *linear) grains(b tensor.Bind) (shares int, c claims) {
 	return l.x.cut(l.at(l.x.rows(b)).split()).grains(l.n, l.k, 1)
 }
 
@@ -144,7 +144,7 @@ func (l *linearGLU) width(b tensor.Bind, n int) int {
 	return l.split(rows).width(rows, l.gate.n, l.gate.k, 2, n)
 }
 
-func (l *linearGLU) grains(b tensor.Bind) (shares, most int) {
+func (l *linearGLU) grains(b tensor.Bind) (shares int, c claims) {
 	return l.split(l.x.rows(b)).grains(l.gate.n, l.gate.k, 2)
 }
 

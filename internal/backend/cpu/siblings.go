@@ -118,7 +118,7 @@ func (k *siblings) width(b tensor.Bind, n int) int {
 	return k.split(rows).width(rows, k.columns(), k.parts[0].k, 1, n)
 }
 
-func (k *siblings) grains(b tensor.Bind) (shares, most int) {
+func (k *siblings) grains(b tensor.Bind) (shares int, c claims) {
 	return k.split(k.x.rows(b)).grains(k.columns(), k.parts[0].k, 1)
 }
 
