@@ -38,7 +38,7 @@ const (
 
 // worse reports whether a verdict speaks against B.
 func (v Verdict) worse() bool {
-	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == FewerLanes || v == OnlyB || v == MoreMemory
+	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == FewerLanes || v == OnlyB || v == MoreFaults || v == MoreMemory
 }
 
 // Measure is which time of a row is compared. All are per run.
@@ -227,6 +227,7 @@ type Comparison struct {
 	Batches    []BatchDiff  `json:"batches"`
 	Ledger     []LedgerDiff `json:"ledger"`
 	Uneven     []UnevenDiff `json:"uneven"`
+	Faults     []FaultDiff  `json:"faults"`
 	Memory     []MemoryDiff `json:"memory"`
 	OnlyA      []string     `json:"only_a"`
 	OnlyB      []string     `json:"only_b"`
@@ -335,7 +336,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Faults: compareFaults(a, b), Memory: compareMemory(a, b)}
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
@@ -392,10 +393,11 @@ func (c *Comparison) warn(format string, args ...any) {
 }
 
 // Same reports that no difference was found, neither of time nor of work nor of
-// memory.
+// page faults nor of memory.
 func (c *Comparison) Same() bool {
 	return len(c.Different()) == 0 && len(c.Batches) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() }) &&
+		!slices.ContainsFunc(c.Faults, func(d FaultDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
 }

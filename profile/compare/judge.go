@@ -160,7 +160,8 @@ func (c *Comparison) judge(machine float64, work workCount) {
 func (c *Comparison) families() float64 {
 	n := float64(levels) // places and layers are one family
 	uneven := slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested })
-	if uneven || slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) {
+	if uneven || slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) ||
+		slices.ContainsFunc(c.Faults, func(d FaultDiff) bool { return d.Verdict != Untested }) {
 		n++
 	}
 	if uneven {

@@ -218,8 +218,8 @@ func asManyRuns(runs, tokens int64, size float64) float64 {
 	return float64(runs)
 }
 
-// judgeAmounts corrects the columns of the ledger and the uneven steps for their
-// number, as one family.
+// judgeAmounts corrects the columns of the ledger, the uneven steps and the page faults
+// for their number, as one family.
 func (c *Comparison) judgeAmounts() {
 	var p []float64
 	var of []*Change
@@ -235,14 +235,22 @@ func (c *Comparison) judgeAmounts() {
 	for i := range c.Uneven {
 		take(&c.Uneven[i].Change, &c.Uneven[i].Verdict)
 	}
+	times := len(p)
+	for i := range c.Faults {
+		take(&c.Faults[i].Change, &c.Faults[i].Verdict)
+	}
 	families := c.families()
 	for i, h := range Holm(p) {
 		of[i].correct(h, families)
+		more, less := MoreTime, LessTime
+		if i >= times {
+			more, less = MoreFaults, FewerFaults
+		}
 		switch of[i].Verdict {
 		case Slower:
-			*verdicts[i] = MoreTime
+			*verdicts[i] = more
 		case Faster:
-			*verdicts[i] = LessTime
+			*verdicts[i] = less
 		}
 	}
 }

@@ -84,6 +84,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	if t := c.ledgerTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
+	if t := c.faultsTable(); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
 	if t := c.memoryTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}

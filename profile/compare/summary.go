@@ -62,7 +62,7 @@ type finding struct {
 }
 
 // certain are the sentences about what changed, the largest part of A's time first: time
-// in runs, of the host, of lanes. Memory comes last. largest is the size of the first.
+// in runs, of the host, of lanes. Page faults and memory come last. largest is the size of the first.
 func (c *Comparison) certain() (out []string, largest float64) {
 	all := c.besideRows()
 	if different := c.Different(); len(different) > 0 {
@@ -92,6 +92,11 @@ func (c *Comparison) certain() (out []string, largest float64) {
 	}
 	if small > 0 {
 		out = append(out, fmt.Sprintf("Smaller changes of lanes and the host: %d, see the tables.", small))
+	}
+	for i := range c.Faults {
+		if d := &c.Faults[i]; d.Changed() {
+			out = append(out, d.says())
+		}
 	}
 	for i := range c.Memory {
 		if d := &c.Memory[i]; d.Changed() {

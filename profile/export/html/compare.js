@@ -1,6 +1,6 @@
 // The comparison of two recordings.
 
-const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'fewer lanes', 'only in B', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'more lanes', 'only in A', 'less memory']);
+const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'fewer lanes', 'only in B', 'more faults', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'more lanes', 'only in A', 'fewer faults', 'less memory']);
 const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
 const MEASURES = ['median', 'mean', 'p95'];
 const MOST = 1000; // where intervals end
@@ -73,6 +73,12 @@ if (data.ledger && data.ledger.length) {
     {head: 'before ms', get: d => d.before_ns, show: d => ms(d.before_ns)}, {head: 'after ms', get: d => d.after_ns, show: d => ms(d.after_ns)}, {head: 'before, after', get: d => Math.max(d.before_ns, d.after_ns), show: d => pair(d, most)},
     {head: 'change %', get: d => Math.abs(d.change.percent), show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.ledger, 5).table);
+}
+if (data.faults && data.faults.length) {
+  const s = section('faults', 'Page faults', "Of the process during a recording, the geometric mean of recordings. Change: in per cent of A's.");
+  s.append(sortable([{head: 'served from', left: true, get: d => d.kind}, {head: 'before', get: d => d.before, show: d => d.before.toFixed(0)}, {head: 'after', get: d => d.after, show: d => d.after.toFixed(0)},
+    {head: 'change %', get: d => Math.abs(d.change.percent), show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.faults, 1).table);
 }
 if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', data.memory_note);
