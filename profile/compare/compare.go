@@ -1,5 +1,5 @@
 // Package compare determines with statistics what changed between recordings of
-// two builds: work, which is counted exactly, times and memory.
+// two builds: work, which is counted exactly, times, page faults and memory.
 //
 // It imports packages profile and report. Errors say what the recordings lack.
 package compare
@@ -18,7 +18,8 @@ import (
 // Verdict is what the statistics say about a difference.
 type Verdict string
 
-// The verdicts. Work and memory are counted and need no statistics; times do.
+// The verdicts. Work and memory are counted and need no statistics; times and page
+// faults do.
 const (
 	Same       Verdict = "same"        // no more than two recordings of one build differ by
 	Slower     Verdict = "slower"      // for the same work
@@ -336,7 +337,8 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
-		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Faults: compareFaults(a, b), Memory: compareMemory(a, b)}
+		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
+	c.compareFaults(a, b)
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)

@@ -62,7 +62,8 @@ type finding struct {
 }
 
 // certain are the sentences about what changed, the largest part of A's time first: time
-// in runs, of the host, of lanes. Page faults and memory come last. largest is the size of the first.
+// in runs, of the host, of lanes. largest is the size of the first. Page faults and
+// memory come last.
 func (c *Comparison) certain() (out []string, largest float64) {
 	all := c.besideRows()
 	if different := c.Different(); len(different) > 0 {

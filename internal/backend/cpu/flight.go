@@ -148,7 +148,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 		now, kept = st.look() // before all else, see stamps
 	}
 	k, committed, number := f.kernels[i], i >= f.exec.plan.Commit, f.first+uint64(i)
-	shares, queues, claims, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].claims, f.cuts[i].upTo
+	shares, queues, c, upTo := int(f.cuts[i].shares), int(f.cuts[i].queues), f.cuts[i].claims, f.cuts[i].upTo
 all:
 	for off := range f.n {
 		for v := (w.lane + off) % f.n; v < queues; v += f.n {
@@ -157,7 +157,7 @@ all:
 			}
 			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
 			for {
-				s, some := f.claim(v, number, lo, hi, claims)
+				s, some := f.claim(v, number, lo, hi, c)
 				if some == 0 {
 					break
 				}

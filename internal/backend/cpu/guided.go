@@ -1,6 +1,9 @@
 package cpu
 
-import "hotpath/internal/tensor"
+import (
+	"hotpath/internal/kernel/codes"
+	"hotpath/internal/tensor"
+)
 
 // guided is a kernel whose smallest shares lie side by side, so that a worker computes
 // several of them in one go: guided self-scheduling. Of many workers each claims a half of
@@ -18,20 +21,21 @@ type guided interface {
 // microseconds of what memory delivers to one of many workers.
 const grainWeights = 1 << 15
 
-// claims is how many shares a worker claims at once, if its queue has as many left.
+// claims is how many shares of a queue a worker claims at once: at least least, unless the
+// queue has fewer left, and at most most.
 type claims struct{ least, most int32 }
 
 // grains is the number of smallest shares of some products of n columns and depth k with
 // codes. A claim has at least four panels, which kernels read as four streams, and at most
-// maxWeights. With the queues of 16 workers, two workers decoded Llama 1B 6 per cent faster
-// than when their last claims were of two panels and of one.
+// maxWeights. So two workers that shared the queues of 16 decoded Llama 1B 6 per cent faster
+// than with ends of two panels and of one; it was not measured with more workers.
 func (s split) grains(n, k, products int) (shares int, c claims) {
-	panels, weights := (n+s.nr-1)/s.nr, n*products*k
-	if shares = min(panels, weights/grainWeights); shares == 0 || !s.codes {
+	weights := n * products * k
+	if shares = min((n+s.nr-1)/s.nr, weights/grainWeights); shares == 0 || !s.codes {
 		return 0, claims{}
 	}
-	most := max(1, maxWeights*shares/weights)
-	return shares, claims{int32(min(most, (4*shares+panels-1)/panels)), int32(most)}
+	most, least := max(1, maxWeights*shares/weights), (4*codes.Rows*shares+n-1)/n
+	return shares, claims{int32(min(most, least)), int32(most)}
 }
 
 // span is what parts i to j-1 of a product are together, if they have the same rows.
@@ -43,11 +47,16 @@ func (s split) span(rows, n, i, j, shares int) (m0, m1, c0, c1 int) {
 	return m0, m1, c0, c1
 }
 
-// guide is how many of the shares that a queue has left a worker claims.
+// guide is how many of the shares that a queue has left a worker claims. What would be
+// less than the least claim is part of the one before.
 func (c claims) guide(left int) int {
 	n := min(left/2, int(c.most))
 	n -= n % int(c.least)
-	return min(left, max(n, int(c.least)))
+	n = min(left, max(n, int(c.least)))
+	if left-n < int(c.least) && left <= int(c.most) {
+		return left
+	}
+	return n
 }
 
 // cutStep cuts a step of the run for a number of workers; upTo is the shares before it.

@@ -24,9 +24,10 @@ func TestGuide(t *testing.T) {
 		{6, claims{1, 1}, []int{1, 1, 1, 1, 1, 1}},
 		{3, claims{4, 16}, []int{3}},
 		{12, claims{4, 16}, []int{4, 4, 4}},
-		{13, claims{4, 16}, []int{4, 4, 4, 1}},
+		{13, claims{4, 16}, []int{4, 4, 5}},
+		{7, claims{4, 4}, []int{4, 3}},
 		{64, claims{4, 16}, []int{16, 16, 16, 8, 4, 4}},
-		{33, claims{4, 10}, []int{8, 8, 8, 4, 4, 1}},
+		{33, claims{4, 10}, []int{8, 8, 8, 4, 5}},
 	} {
 		var got []int
 		for left := c.shares; left > 0; left -= got[len(got)-1] {
@@ -41,21 +42,24 @@ func TestGuide(t *testing.T) {
 // TestLeastClaims: a claim has at least four panels, however many a smallest share has, but
 // no more than maxWeights.
 func TestLeastClaims(t *testing.T) {
-	s := split{nr: codes.Rows, codes: true}
 	for _, c := range []struct {
-		n, k, products, shares int
-		want                   claims
+		nr, n, k, products, shares int
+		want                       claims
 	}{
-		{2048, 2048, 1, 128, claims{4, 32}},
-		{2048, 8192, 1, 128, claims{4, 8}},
-		{8192, 2048, 2, 512, claims{4, 16}},
-		{2048, 512, 1, 32, claims{1, 32}}, // shares of four panels
-		{2048, 768, 1, 48, claims{2, 32}}, // of two and two thirds
-		{2048, 1 << 15, 1, 128, claims{2, 2}},
-		{2048, 1 << 18, 1, 128, claims{1, 1}},
+		{codes.Rows, 2048, 2048, 1, 128, claims{4, 32}},
+		{codes.Rows, 2048, 8192, 1, 128, claims{4, 8}},
+		{codes.Rows, 8192, 2048, 2, 512, claims{4, 16}},
+		{codes.Rows, 2048, 512, 1, 32, claims{1, 32}}, // shares of four panels
+		{codes.Rows, 2048, 768, 1, 48, claims{2, 32}}, // of two and two thirds
+		{codes.Rows, 2048, 1 << 15, 1, 128, claims{2, 2}},
+		{codes.Rows, 2048, 1 << 18, 1, 128, claims{1, 1}},
+		{64, 3072, 2048, 1, 48, claims{1, 8}}, // whole heads
+		{32, 3072, 2048, 1, 96, claims{2, 16}},
+		{128, 6144, 4096, 1, 48, claims{1, 2}},
 	} {
+		s := split{nr: c.nr, codes: true}
 		if shares, got := s.grains(c.n, c.k, c.products); shares != c.shares || got != c.want {
-			t.Errorf("%d columns of %d: %d shares, %+v; expected %d, %+v", c.n, c.k, shares, got, c.shares, c.want)
+			t.Errorf("%d columns of %d by %d: %d shares, %+v; expected %d, %+v", c.n, c.k, c.nr, shares, got, c.shares, c.want)
 		}
 	}
 	if shares, _ := (split{nr: codes.Rows}).grains(2048, 2048, 1); shares != 0 {
