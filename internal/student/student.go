@@ -11,45 +11,65 @@ func Tail(t, freedom float64) float64 {
 	if freedom <= 0 || math.IsNaN(t) {
 		return 1
 	}
-	t = math.Abs(t)
-	return incompleteBeta(freedom/2, 0.5, freedom/(freedom+t*t))
+	if math.IsInf(t, 0) {
+		return 0
+	}
+	all := freedom + t*t
+	return incompleteBeta(freedom/2, 0.5, freedom/all, t*t/all)
 }
 
-// Quantile is the t beyond which the two-sided probability is p.
+// Quantile is the t beyond which the two-sided probability is p: Newton's method, where
+// both are logarithms. Far out the probability is a power of t, so few steps are enough. A
+// step that leaves the interval that holds t is replaced by one that halves it.
 func Quantile(p, freedom float64) float64 {
-	if freedom <= 0 {
+	switch {
+	case freedom <= 0 || p <= 0:
 		return math.Inf(1)
+	case p >= 1:
+		return 0
 	}
-	low, high := 0.0, 1.0
-	for Tail(high, freedom) > p && high < 1e12 {
-		high *= 2
-	}
-	for range 60 {
-		if mid := (low + high) / 2; Tail(mid, freedom) > p {
-			low = mid
+	a, _ := math.Lgamma((freedom + 1) / 2)
+	b, _ := math.Lgamma(freedom / 2)
+	peak := a - b - math.Log(freedom*math.Pi)/2 // of the density, as a logarithm
+	low, high, t := 0.0, math.Inf(1), 1.0
+	for range 200 {
+		tail := Tail(t, freedom)
+		if tail > p {
+			low = t
 		} else {
-			high = mid
+			high = t
 		}
+		density := math.Exp(peak - (freedom+1)/2*math.Log1p(t*t/freedom))
+		next := t * math.Exp(math.Log(tail/p)*tail/(2*density*t))
+		if !(next > low && next < high) { // also if the probability is too small for a number
+			if next = 2 * t; !math.IsInf(high, 1) {
+				next = (low + high) / 2
+			}
+		}
+		if math.Abs(next-t) <= 1e-12*t {
+			break
+		}
+		t = next
 	}
-	return high
+	return t
 }
 
-// incompleteBeta is the regularized incomplete beta function, by Lentz's
-// continued fraction.
-func incompleteBeta(a, b, x float64) float64 {
+// incompleteBeta is the regularized incomplete beta function of x, by Lentz's continued
+// fraction. y is 1 - x, which x is too close to 1 to tell.
+func incompleteBeta(a, b, x, y float64) float64 {
 	if x <= 0 {
 		return 0
 	}
-	if x >= 1 {
+	if y <= 0 {
 		return 1
 	}
 	if x > (a+1)/(a+b+2) { // where the fraction converges slowly
-		return 1 - incompleteBeta(b, a, 1-x)
+		return 1 - incompleteBeta(b, a, y, x)
 	}
 	la, _ := math.Lgamma(a)
 	lb, _ := math.Lgamma(b)
 	lab, _ := math.Lgamma(a + b)
-	front := math.Exp(a*math.Log(x)+b*math.Log(1-x)+lab-la-lb) / a
+	front := math.Exp(a*math.Log(x)+b*math.Log(y)+lab-la-lb) / a
 	const tiny = 1e-300
 	f, c, d := 1.0, 1.0, 0.0
 	for i := range 400 {

@@ -26,3 +26,29 @@ func TestNoFreedom(t *testing.T) {
 		t.Errorf("quantile %v and tail %v, expected infinity and 1", q, p)
 	}
 }
+
+// Tail takes back what Quantile does, far out too, and more probable values lie further in.
+func TestQuantileOfTail(t *testing.T) {
+	for _, freedom := range []float64{0.5, 1, 1.7, 3, 10, 33.3, 500, 1e5} {
+		last := math.Inf(1)
+		for _, p := range []float64{1e-30, 1e-12, 1e-6, 1e-4, 0.003, 0.01, 0.05, 0.3, 0.7, 0.99, 0.9999} {
+			q := Quantile(p, freedom)
+			if got := Tail(q, freedom); math.Abs(got/p-1) > 1e-9 {
+				t.Errorf("beyond the quantile %v of %v at %v degrees of freedom lies %v", q, p, freedom, got)
+			}
+			if q >= last || q <= 0 {
+				t.Errorf("the quantile of %v at %v degrees of freedom is %v, that before was %v", p, freedom, q, last)
+			}
+			last = q
+		}
+	}
+	if far, none := Quantile(0, 5), Quantile(1, 5); !math.IsInf(far, 1) || none != 0 {
+		t.Errorf("quantiles of 0 and 1 are %v and %v, expected infinity and 0", far, none)
+	}
+}
+
+func BenchmarkQuantile(b *testing.B) {
+	for i := 0; b.Loop(); i++ {
+		Quantile(0.01, 3+float64(i%20))
+	}
+}
