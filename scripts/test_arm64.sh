@@ -6,7 +6,7 @@
 # Without qemu-aarch64 it is installed where this user may do that; where not,
 # the tests are left out with a message, and with CI set that is a failure.
 # Tests that are slow under emulation and the same on every architecture are
-# left out; the whole takes about three minutes on two cores.
+# left out; the whole takes about five minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -44,7 +44,7 @@ vec|internal/kernel/vec||
 ceiling|internal/kernel/ceiling||
 cpu|internal/kernel/isa||
 tensor|internal/tensor||
-backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep|LedgerCloses
+backend|internal/backend/cpu||-test.skip=CancelStopsAtAStep|LedgerCloses|HelpersKeepBits|HelpersComeAndGo|OneActiveWorkerKeepsBits
 optest-bf16|internal/optest||-test.run=TestParity/cpu-neon-bf16$
 optest-i8g32|internal/optest||-test.run=TestParity/cpu-dotprod-i8g32$
 cpu-old|internal/kernel/isa|-cpu cortex-a53|
