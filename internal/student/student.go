@@ -18,9 +18,10 @@ func Tail(t, freedom float64) float64 {
 	return incompleteBeta(freedom/2, 0.5, freedom/all, t*t/all)
 }
 
-// Quantile is the t beyond which the two-sided probability is p: Newton's method, where
-// both are logarithms. Far out the probability is a power of t, so few steps are enough. A
-// step that leaves the interval that holds t is replaced by one that halves it.
+// Quantile is the t beyond which the two-sided probability is p: Newton's method on the
+// logarithm of the probability as a function of that of t. Far out the probability is a
+// power of t, so few steps are enough. A step that leaves the interval that holds t is
+// replaced by one to its geometric middle.
 func Quantile(p, freedom float64) float64 {
 	switch {
 	case freedom <= 0 || p <= 0:
@@ -42,8 +43,13 @@ func Quantile(p, freedom float64) float64 {
 		density := math.Exp(peak - (freedom+1)/2*math.Log1p(t*t/freedom))
 		next := t * math.Exp(math.Log(tail/p)*tail/(2*density*t))
 		if !(next > low && next < high) { // also if the probability is too small for a number
-			if next = 2 * t; !math.IsInf(high, 1) {
-				next = (low + high) / 2
+			switch {
+			case math.IsInf(high, 1):
+				next = t * max(t, 2)
+			case low == 0:
+				next = high / 2
+			default:
+				next = math.Sqrt(low) * math.Sqrt(high)
 			}
 		}
 		if math.Abs(next-t) <= 1e-12*t {
@@ -55,7 +61,7 @@ func Quantile(p, freedom float64) float64 {
 }
 
 // incompleteBeta is the regularized incomplete beta function of x, by Lentz's continued
-// fraction. y is 1 - x, which x is too close to 1 to tell.
+// fraction. y is 1 - x: the difference would lose digits where x is near 1.
 func incompleteBeta(a, b, x, y float64) float64 {
 	if x <= 0 {
 		return 0

@@ -31,7 +31,7 @@ func TestNoFreedom(t *testing.T) {
 func TestQuantileOfTail(t *testing.T) {
 	for _, freedom := range []float64{0.5, 1, 1.7, 3, 10, 33.3, 500, 1e5} {
 		last := math.Inf(1)
-		for _, p := range []float64{1e-30, 1e-12, 1e-6, 1e-4, 0.003, 0.01, 0.05, 0.3, 0.7, 0.99, 0.9999} {
+		for _, p := range []float64{1e-60, 1e-30, 1e-12, 1e-6, 1e-4, 0.003, 0.01, 0.05, 0.3, 0.7, 0.99, 0.9999} {
 			q := Quantile(p, freedom)
 			if got := Tail(q, freedom); math.Abs(got/p-1) > 1e-9 {
 				t.Errorf("beyond the quantile %v of %v at %v degrees of freedom lies %v", q, p, freedom, got)
@@ -40,6 +40,11 @@ func TestQuantileOfTail(t *testing.T) {
 				t.Errorf("the quantile of %v at %v degrees of freedom is %v, that before was %v", p, freedom, q, last)
 			}
 			last = q
+		}
+	}
+	for _, c := range []struct{ p, freedom float64 }{{1e-300, 8}, {1e-100, 1e5}, {1e-300, 1000}} {
+		if got := Tail(Quantile(c.p, c.freedom), c.freedom); math.Abs(got/c.p-1) > 1e-9 {
+			t.Errorf("beyond the quantile of %v at %v degrees of freedom lies %v", c.p, c.freedom, got)
 		}
 	}
 	if far, none := Quantile(0, 5), Quantile(1, 5); !math.IsInf(far, 1) || none != 0 {

@@ -19,9 +19,9 @@ const (
 	FewerFaults Verdict = "fewer faults"
 )
 
-// FaultDiff is one kind of page faults per recording, before and after: the geometric
-// mean of the recordings of a side. Only those served from memory are judged: how many
-// pages come from a disk depends on what other programs left in memory.
+// FaultDiff is one kind of page faults per recording, before and after. Only those served
+// from memory are judged, and Before and After are geometric means of the recordings of a
+// side then. How many pages come from a disk depends on what other programs left in memory.
 type FaultDiff struct {
 	Kind    string  `json:"kind"` // what served them: memory, disk
 	Before  float64 `json:"before"`
@@ -34,7 +34,8 @@ type FaultDiff struct {
 func (d *FaultDiff) Changed() bool { return d.Verdict == MoreFaults || d.Verdict == FewerFaults }
 
 const (
-	// fewFaults in a recording say nothing: a few more may be of a new thread.
+	// fewFaults in a recording say nothing: a few more may be of a new thread. As many are
+	// added to each count before its logarithm is taken.
 	fewFaults = 100
 	// faultFloor is the smallest change that is reported.
 	faultFloor = scopeFloor
@@ -46,67 +47,73 @@ const (
 // compareFaults compares page faults if all recordings count them.
 func (c *Comparison) compareFaults(a, b []*profile.Profile) {
 	c.Faults = []FaultDiff{}
-	all := slices.Concat(a, b)
-	if slices.ContainsFunc(all, func(p *profile.Profile) bool { return p.Processor == nil }) {
+	if slices.ContainsFunc(slices.Concat(a, b), func(p *profile.Profile) bool { return p.Processor == nil }) {
 		return
 	}
 	e, a, b := wholeRecordings(a, b)
-	memory := newFaultDiff("memory", [2][]*profile.Profile{a, b}, func(s *profile.ProcessorStats) int64 { return s.MinorFaults })
-	few := slices.ContainsFunc(all, func(p *profile.Profile) bool { return p.Processor.MinorFaults < fewFaults })
-	if e.repeated() && !e.apartInTime && !few && !apartBy(meanTokens(a), meanTokens(b), unlikeTokens) {
-		memory.measure(&e, a, b)
+	sides := [2][]*profile.Profile{a, b}
+	disk := newFaultDiff("disk", sides, func(s *profile.ProcessorStats) int64 { return s.MajorFaults })
+	memory := newFaultDiff("memory", sides, func(s *profile.ProcessorStats) int64 { return s.MinorFaults })
+	// What is read from a disk for one side is served from memory for the other.
+	cached := max(disk.Before, disk.After) > fewFaults+2*min(disk.Before, disk.After)
+	if cached {
+		c.warn("page faults that read from a disk: %.0f per recording of A and %.0f of B; if the files of one side were in memory before, times and page faults differ for that reason", disk.Before, disk.After)
 	}
-	disk := newFaultDiff("disk", [2][]*profile.Profile{a, b}, func(s *profile.ProcessorStats) int64 { return s.MajorFaults })
+	tokens := [2]float64{meanTokens(a), meanTokens(b)}
+	alike := max(tokens[0], tokens[1]) <= (1+unlikeTokens)*min(tokens[0], tokens[1])
+	if e.repeated() && !e.apartInTime && !cached && alike && max(memory.Before, memory.After) >= fewFaults {
+		memory.measure(&e, sides)
+	}
 	for _, d := range []FaultDiff{memory, disk} {
 		if d.Before+d.After > 0 {
 			c.Faults = append(c.Faults, d)
 		}
 	}
-	if d := disk; max(d.Before, d.After) > fewFaults+2*min(d.Before, d.After) {
-		c.warn("A read %.0f pages from a disk and B %.0f: the files of one side were in memory before", d.Before, d.After)
-	}
 }
 
-// newFaultDiff has the counts of one kind, which are not judged.
+// newFaultDiff has the mean counts of one kind, which are not judged.
 func newFaultDiff(kind string, sides [2][]*profile.Profile, of func(*profile.ProcessorStats) int64) FaultDiff {
 	var level [2]float64
 	for side, profiles := range sides {
 		for _, p := range profiles {
-			level[side] += math.Log1p(float64(of(p.Processor))) / float64(len(profiles))
+			level[side] += float64(of(p.Processor)) / float64(len(profiles))
 		}
 	}
-	d := FaultDiff{Kind: kind, Before: math.Expm1(level[0]), After: math.Expm1(level[1]), Verdict: Untested}
+	d := FaultDiff{Kind: kind, Before: level[0], After: level[1], Verdict: Untested}
 	d.Change = Change{Percent: table.PercentOf(d.After-d.Before, d.Before), P: 1, Holm: 1, Verdict: Untested}
 	return d
 }
 
-// measure tests page faults served from memory, of which there are some.
-func (d *FaultDiff) measure(e *evidence, a, b []*profile.Profile) {
+// measure tests page faults served from memory.
+func (d *FaultDiff) measure(e *evidence, sides [2][]*profile.Profile) {
 	var x [2][][]float64
-	counted := 0.0 // the variance of counts that are as they are by chance alone
-	for side, profiles := range [2][]*profile.Profile{a, b} {
-		sum := 0.0
+	var level [2]float64
+	chance := 0.0 // at least this variance is left if all counts of a side are equal
+	for side, profiles := range sides {
+		sum, logs := 0.0, 0.0
 		for _, p := range profiles {
-			n := float64(p.Processor.MinorFaults)
-			x[side], sum = append(x[side], []float64{math.Log(n)}), sum+n
+			n := float64(p.Processor.MinorFaults) + fewFaults
+			x[side], sum, logs = append(x[side], []float64{math.Log(n)}), sum+n, logs+math.Log(n)
 		}
-		counted += 1 / sum
+		chance += 1 / sum
+		level[side] = math.Exp(logs / float64(len(profiles)))
 	}
+	d.Before, d.After = max(0, level[0]-fewFaults), max(0, level[1]-fewFaults)
 	s := e.shift(Median, x)
-	s.variance, s.freedom = s.variance+counted, min(s.freedom, moderation)
-	d.Change.measure(s, faultFloor, func(log float64) float64 { return 100 * math.Expm1(log) }, true)
+	s.variance, s.freedom = s.variance+chance, min(s.freedom, moderation)
+	d.Change.measure(s, faultFloor, func(log float64) float64 { return table.PercentOf(level[0]*math.Expm1(log), max(1, d.Before)) }, true)
 	d.Verdict = d.Change.Verdict
 }
 
 // meanTokens is what a recording computed.
 func meanTokens(profiles []*profile.Profile) float64 {
-	sum := int64(0)
+	sum := 0.0
 	for _, p := range profiles {
 		for i := range p.Plans {
-			sum += p.Plans[i].Tokens
+			sum += float64(p.Plans[i].Tokens)
 		}
 	}
-	return float64(sum) / float64(len(profiles))
+	return sum / float64(len(profiles))
 }
 
 // says is the change in a sentence.
@@ -116,7 +123,7 @@ func (d *FaultDiff) says() string {
 }
 
 func (c *Comparison) faultsTable() table.Table {
-	t := table.Table{Title: "page faults", Note: "of the process during a recording, the geometric mean of recordings; change: in per cent of A's; untested: from a disk, few, or of sides that computed other tokens",
+	t := table.Table{Title: "page faults", Note: "of the process during a recording, the mean of recordings; change: in per cent of A's; untested: from a disk; few; not several recordings per side, made in turn; sides with other tokens, or whose files one side found in memory",
 		Cols: []table.Col{table.Left("served from"), table.Right("before"), table.Right("after"), table.Right("change %"), table.Right("noise"), table.Left("verdict")}}
 	for i := range c.Faults {
 		d, change := &c.Faults[i], ""

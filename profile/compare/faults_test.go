@@ -50,6 +50,9 @@ func TestPageFaultsAreCompared(t *testing.T) {
 	if found < 18 || sized < 18 {
 		t.Errorf("found in %d and sized in %d of %d", found, sized, trials)
 	}
+	if c := compare(t, faulting(rng, 0, 5, 60, 0), faulting(rng, 1, 5, is, 0)); c.Faults[0].Verdict != MoreFaults {
+		t.Errorf("from few: %+v", c.Faults)
+	}
 	c := compare(t, faulting(rng, 0, 5, is, 0), faulting(rng, 1, 5, was, 0))
 	if len(c.Faults) != 1 || c.Faults[0].Verdict != FewerFaults || !strings.Contains(c.Summary(), " % less (") {
 		t.Errorf("fewer page faults: %+v, %q", c.Faults, c.Summary())
@@ -105,11 +108,20 @@ func TestPageFaultsThatTellNothing(t *testing.T) {
 		t.Errorf("one recording per side: %+v", d)
 	}
 	c := compare(t, a, b)
-	if d := c.Faults[1]; d.Kind != "disk" || d.Verdict != Untested || !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "pages from a disk") }) {
+	if c.Faults[0].Verdict != Untested {
+		t.Errorf("pages of one side come from a disk, and of the other from memory: %+v", c.Faults[0])
+	}
+	if d := c.Faults[1]; d.Kind != "disk" || d.Verdict != Untested || !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "read from a disk") }) {
 		t.Errorf("pages from a disk: %+v, %q", d, c.Warnings)
 	}
-	if c := compare(t, b, a); !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "pages from a disk") }) {
+	if c := compare(t, b, a); !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "read from a disk") }) {
 		t.Errorf("pages from a disk before: %q", c.Warnings)
+	}
+	for _, p := range b {
+		p.Processor.MajorFaults = 0
+	}
+	if d := compare(t, a, b).Faults[0]; d.Verdict != MoreFaults {
+		t.Errorf("none from a disk: %+v", d)
 	}
 	for _, p := range b {
 		p.Plans[0].Tokens += p.Plans[0].Tokens / 4

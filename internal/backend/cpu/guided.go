@@ -7,7 +7,7 @@ import (
 
 // guided is a kernel whose smallest shares lie side by side, so that a worker computes
 // several of them in one go: guided self-scheduling. Of many workers each claims a half of
-// what its queue has left. So it first reads long streams of weights, and at the end of the
+// what its queue has left, but not less than claims says. So it first reads long streams of weights, and at the end of the
 // step nobody waits long for the share of another.
 type guided interface {
 	// grains is the number of smallest shares, and how many of them a worker claims; 0 if
@@ -30,11 +30,11 @@ type claims struct{ least, most int32 }
 // maxWeights. So two workers that shared the queues of 16 decoded Llama 1B 6 per cent faster
 // than with ends of two panels and of one; it was not measured with more workers.
 func (s split) grains(n, k, products int) (shares int, c claims) {
-	weights := n * products * k
+	panels, weights := (n+codes.Rows-1)/codes.Rows, n*products*k
 	if shares = min((n+s.nr-1)/s.nr, weights/grainWeights); shares == 0 || !s.codes {
 		return 0, claims{}
 	}
-	most, least := max(1, maxWeights*shares/weights), (4*codes.Rows*shares+n-1)/n
+	most, least := max(1, maxWeights*shares/weights), (4*shares+panels-1)/panels
 	return shares, claims{int32(min(most, least)), int32(most)}
 }
 
@@ -47,13 +47,13 @@ func (s split) span(rows, n, i, j, shares int) (m0, m1, c0, c1 int) {
 	return m0, m1, c0, c1
 }
 
-// guide is how many of the shares that a queue has left a worker claims. What would be
-// less than the least claim is part of the one before.
+// guide is how many of the shares that a queue has left a worker claims. If no more than
+// half of the least claim would be left, it is part of this one.
 func (c claims) guide(left int) int {
 	n := min(left/2, int(c.most))
 	n -= n % int(c.least)
 	n = min(left, max(n, int(c.least)))
-	if left-n < int(c.least) && left <= int(c.most) {
+	if left-n <= int(c.least)/2 && left <= int(c.most) {
 		return left
 	}
 	return n

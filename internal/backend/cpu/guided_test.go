@@ -25,7 +25,9 @@ func TestGuide(t *testing.T) {
 		{3, claims{4, 16}, []int{3}},
 		{12, claims{4, 16}, []int{4, 4, 4}},
 		{13, claims{4, 16}, []int{4, 4, 5}},
-		{7, claims{4, 4}, []int{4, 3}},
+		{6, claims{4, 16}, []int{6}},
+		{7, claims{4, 16}, []int{4, 3}},
+		{6, claims{4, 4}, []int{4, 2}},
 		{64, claims{4, 16}, []int{16, 16, 16, 8, 4, 4}},
 		{33, claims{4, 10}, []int{8, 8, 8, 4, 5}},
 	} {
@@ -53,7 +55,8 @@ func TestLeastClaims(t *testing.T) {
 		{codes.Rows, 2048, 768, 1, 48, claims{2, 32}}, // of two and two thirds
 		{codes.Rows, 2048, 1 << 15, 1, 128, claims{2, 2}},
 		{codes.Rows, 2048, 1 << 18, 1, 128, claims{1, 1}},
-		{64, 3072, 2048, 1, 48, claims{1, 8}}, // whole heads
+		{codes.Rows, 50257, 4096, 1, 3142, claims{4, 16}}, // the last panel is not full
+		{64, 3072, 2048, 1, 48, claims{1, 8}},             // whole heads
 		{32, 3072, 2048, 1, 96, claims{2, 16}},
 		{128, 6144, 4096, 1, 48, claims{1, 2}},
 	} {

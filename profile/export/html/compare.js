@@ -75,9 +75,9 @@ if (data.ledger && data.ledger.length) {
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.ledger, 5).table);
 }
 if (data.faults && data.faults.length) {
-  const s = section('faults', 'Page faults', "Of the process during a recording, the geometric mean of recordings. Change: in per cent of A's.");
+  const s = section('faults', 'Page faults', "Of the process during a recording, the mean of recordings. Change: in per cent of A's. Those from a disk are not judged.");
   s.append(sortable([{head: 'served from', left: true, get: d => d.kind}, {head: 'before', get: d => d.before, show: d => d.before.toFixed(0)}, {head: 'after', get: d => d.after, show: d => d.after.toFixed(0)},
-    {head: 'change %', get: d => Math.abs(d.change.percent), show: d => d.verdict === 'untested' ? '' : el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
+    {head: 'change %', get: d => d.verdict === 'untested' ? -1 : Math.abs(d.change.percent), show: d => d.verdict === 'untested' ? '' : el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.faults, 3).table);
 }
 if (data.memory && data.memory.length) {
