@@ -6,7 +6,7 @@
 # Without qemu-aarch64 it is installed where this user may do that; where not,
 # the tests are left out with a message, and with CI set that is a failure.
 # Tests that are slow under emulation and the same on every architecture are
-# left out; the whole takes about five minutes on two cores.
+# left out; the whole takes about ten minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
