@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
 	"hotpath/internal/aligned"
+	"hotpath/internal/graph"
 	"hotpath/internal/limit"
 	"hotpath/internal/plan"
 	"hotpath/internal/tensor"
@@ -81,6 +83,7 @@ type exec struct {
 	beds    []bed          // [worker]
 	streams []streaming    // [step], nil where weights are not read as a stream
 	guides  []guided       // [step], nil where shares are claimed one by one
+	looks   []bool         // [step], the number of shares depends on integers that the step reads
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -104,9 +107,11 @@ func (e *exec) ready() {
 	}
 	e.groups = append(e.groups, len(e.plan.Steps))
 	e.streams, e.guides = make([]streaming, len(e.bound)), make([]guided, len(e.bound))
+	e.looks = make([]bool, len(e.bound))
 	for i, k := range e.bound {
 		e.streams[i], _ = k.(streaming)
 		e.guides[i], _ = k.(guided)
+		e.looks[i] = slices.ContainsFunc(e.plan.Steps[i].In, func(v *graph.Value) bool { return v.DType == tensor.I32 })
 	}
 	for range min(n, flightsReady) {
 		e.flights = append(e.flights, newFlight(e))

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"sync/atomic"
+	"unsafe"
 
 	"hotpath/internal/backend/ref"
 	"hotpath/internal/tensor"
@@ -28,6 +29,7 @@ type flight struct {
 	ends    profile.RunEnd      // of run
 	kernels []kernel
 	cuts    []cut  // [step]
+	by      cutKey // what they were cut by
 	first   uint64 // the number of the first step, among those of all runs
 	runs    uint64 // of the exec so far
 	n       int    // workers in it
@@ -37,7 +39,7 @@ type flight struct {
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
 	_        [64]byte
-	claimed  atomic.Int64 // shares of queues that are claimed whole
+	claimed  atomic.Int64 // shares of queues that are claimed whole; of more than fewWorkers, who do not look at each queue
 	_        [56]byte
 	done     atomic.Int64 // shares
 	_        [56]byte
@@ -51,6 +53,13 @@ type cut struct {
 	shares, queues int32
 	claims
 	upTo int64 // shares of the run, with those of this step
+}
+
+// cutKey is what all steps are cut by, save those that look at their inputs.
+type cutKey struct {
+	bind    tensor.Bind
+	workers int
+	kernels *kernel // the first of them
 }
 
 // queue hands out the shares that one worker starts with. Its state is the number
@@ -103,14 +112,22 @@ func (f *flight) forget() {
 	f.ctx, f.run, f.lanes, f.ends, f.job.idle = nil, nil, nil, profile.RunEnd{}, profile.Idle{}
 }
 
-// cutFor cuts the steps for a number of workers, and returns how many have work.
+// cutFor cuts the steps for a number of workers, and returns how many have work. A run of
+// the same sizes as the last keeps the cuts of most steps: so the workers begin sooner.
 func (f *flight) cutFor(workers int) (most int) {
+	by := cutKey{f.bind, workers, unsafe.SliceData(f.kernels)}
+	keep := by == f.by
 	sum, most := int64(0), 1
 	for i := range f.kernels {
-		c := f.cutStep(i, workers, sum)
-		f.cuts[i], sum = c, c.upTo
-		most = max(most, int(c.queues))
+		c := &f.cuts[i]
+		if !keep || f.exec.looks[i] {
+			*c = f.cutStep(i, workers, sum)
+		} else if upTo := sum + int64(c.shares); c.upTo != upTo { // else the others keep the cache line
+			c.upTo = upTo
+		}
+		sum, most = c.upTo, max(most, int(c.queues))
 	}
+	f.by = by
 	return most
 }
 
@@ -152,7 +169,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 all:
 	for off := range f.n {
 		for v := (w.lane + off) % f.n; v < queues; v += f.n {
-			if v != w.lane && f.claimed.Load() >= upTo {
+			if v != w.lane && f.n > fewWorkers && f.claimed.Load() >= upTo {
 				break all
 			}
 			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
@@ -214,7 +231,7 @@ func (f *flight) claim(v int, number uint64, lo, hi int, c claims) (s, some int)
 		if !q.CompareAndSwap(word, number<<countBits|uint64(count+some)) {
 			continue
 		}
-		if s+some == hi {
+		if s+some == hi && f.n > fewWorkers {
 			f.claimed.Add(int64(hi - lo))
 		}
 		return s, some

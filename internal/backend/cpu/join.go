@@ -45,6 +45,7 @@ func (e *exec) alone(ctx context.Context, f *flight, b tensor.Bind, run *profile
 func (f *flight) recut(g int32) {
 	e := f.exec
 	workers := e.present()
+	f.by = cutKey{} // the next run cuts anew
 	upTo := f.cuts[e.groups[g]-1].upTo
 	for i := e.groups[g]; i < e.groups[g+1]; i++ {
 		f.cuts[i] = f.cutStep(i, workers, upTo)
