@@ -16,12 +16,12 @@ type batch struct {
 	stamps  [][batchRuns]*StepStamps // [lane][run], of the first step
 	absent  []StepStamps             // of lanes that are absent: no stamps
 	start   [batchRuns]int64
-	ended   [batchRuns]int64 // the end of the step before
+	ended   [batchRuns]int64 // the end of the steps before
 	overlap [batchRuns]int64 // negative if some steps of the run do
 	good    [batchRuns]*Run
-	spans   []stepSpan // [run × steps + step]
-	steps   []stepSum  // [step]
-	lanes   []laneSum  // [step × lanes + lane]
+	after   []int64   // [step] -1 if it follows all steps before it, else 0
+	steps   []stepSum // [step]
+	lanes   []laneSum // [step × lanes + lane]
 }
 
 // stepSum is one step in the runs of a batch.
@@ -35,9 +35,16 @@ type stepSum struct {
 // many lanes as the lane's number, counted from 1.
 type laneSum struct{ compute, wait, even int64 }
 
-func newBatch(steps, lanes int) *batch {
-	return &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps),
-		spans: make([]stepSpan, batchRuns*steps), steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
+func newBatch(p *Plan) *batch {
+	steps, lanes := len(p.Steps), len(p.Lanes)
+	b := &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps),
+		after: make([]int64, steps), steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
+	for s := range p.Steps {
+		if p.followsAll(&p.Steps[s]) {
+			b.after[s] = -1
+		}
+	}
+	return b
 }
 
 // gather prepares to add runs. It is false if some run has bad stamps.
@@ -131,20 +138,20 @@ func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
 	}
 	var span, most, busiest int64
 	least := int64(math.MaxInt64)
-	st, spans := &b.steps[s], b.spans[s:]
+	st, after := &b.steps[s], b.after[s]
 	for k := uint(0); k < runs && k < batchRuns; k++ {
-		took := last[k] - first[k]
-		if bad |= took; bad < 0 { // also if no lane had a part in it
+		if bad |= last[k] - first[k]; bad < 0 { // also if no lane had a part in it
 			return false
 		}
-		b.overlap[k] |= first[k] - b.ended[k]
-		b.ended[k] = last[k]
+		begin := min(max(first[k], b.ended[k]&after), last[k])
+		took := last[k] - begin
+		b.overlap[k] |= begin - b.ended[k]
+		b.ended[k] = max(b.ended[k], last[k])
 		lanes[parts[k]-1].even += busy[k]
 		span += took
 		least, most = min(least, took), max(most, took)
 		busiest += longest[k]
 		st.bucket[k] = uint16(histIndex(took))
-		spans[int(k)*len(b.steps)] = stepSpan{first[k], last[k], busy[k]}
 	}
 	st.span, st.least, st.most, st.longest = span, least, most, busiest
 	return true

@@ -18,7 +18,7 @@ func TestRunsFoldTheSameTogether(t *testing.T) {
 			p.Lanes = append(p.Lanes, fmt.Sprint("worker ", i))
 		}
 		for i := range 1 + rng.IntN(70) {
-			p.Steps = append(p.Steps, Step{ID: i, Name: fmt.Sprint("step ", i), Ragged: rng.IntN(3) == 0, Rows: rng.IntN(9) == 0})
+			p.Steps = append(p.Steps, Step{ID: i, Name: fmt.Sprint("step ", i), Barrier: rng.IntN(2) == 0, Ragged: rng.IntN(3) == 0, Rows: rng.IntN(9) == 0})
 		}
 		opts := Options{Events: []int{0, -1, 500}[rng.IntN(3)]}
 		together, single := NewRecorder(opts), NewRecorder(opts)
@@ -187,6 +187,7 @@ func copyStamps(to, from *Run) {
 
 // plainFold adds up runs in the plainest way.
 type plainFold struct {
+	plan          *Plan
 	lanes         int
 	runs          int64
 	marks         bool      // some step lost its processor: the time on one depends on what was learned
@@ -197,7 +198,7 @@ type plainFold struct {
 }
 
 func newPlainFold(p *Plan) *plainFold {
-	f := &plainFold{lanes: len(p.Lanes), ledgers: make([]Ledger, len(p.Lanes)), steps: make([]stepFold, len(p.Steps)), even: make([]int64, len(p.Steps)*len(p.Lanes))}
+	f := &plainFold{plan: p, lanes: len(p.Lanes), ledgers: make([]Ledger, len(p.Lanes)), steps: make([]stepFold, len(p.Steps)), even: make([]int64, len(p.Steps)*len(p.Lanes))}
 	for range p.Lanes {
 		f.compute, f.wait = append(f.compute, make([]int64, len(p.Steps))), append(f.wait, make([]int64, len(p.Steps)))
 	}
@@ -206,6 +207,7 @@ func newPlainFold(p *Plan) *plainFold {
 
 func (f *plainFold) add(r *Run) {
 	f.runs++
+	var before int64 // the end of the steps before
 	for s := range f.steps {
 		var first, last, busy, longest int64
 		n := 0
@@ -226,6 +228,10 @@ func (f *plainFold) add(r *Run) {
 			}
 			last = max(last, st.End)
 		}
+		if f.plan.Steps[s].Barrier && first < before {
+			first = min(before, last)
+		}
+		before = max(before, last)
 		to := &f.steps[s]
 		to.span.addValue(last - first)
 		to.longest += longest

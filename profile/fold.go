@@ -34,7 +34,7 @@ type planFold struct {
 	exact   bool        // those steps are marked, not guessed
 	even    []int64     // [step × lanes + n-1], time on a processor of all lanes in calls that n lanes took part in
 	batch   *batch
-	spans   []stepSpan // [step], scratch of dropBad
+	spans   []stepSpan // [step], scratch
 	costs   []Cost     // [step], scratch of costsOf
 	clock   *stepClock
 	runs    int64
@@ -90,7 +90,7 @@ const spareRuns = 2
 func newPlanFold(rec *Recorder, p Plan) *planFold {
 	steps, lanes := len(p.Steps), len(p.Lanes)
 	keep := min(rec.opts.Events/(steps*lanes), rec.opts.Runs)
-	f := &planFold{rec: rec, queue: rec.released, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p), even: make([]int64, steps*lanes), batch: newBatch(steps, lanes),
+	f := &planFold{rec: rec, queue: rec.released, plan: p, steps: make([]stepFold, steps), lanes: make([]Ledger, lanes), spans: make([]stepSpan, steps), costs: make([]Cost, steps), clock: newStepClock(&p), even: make([]int64, steps*lanes), batch: newBatch(&p),
 		kept: newKeeper[*Run](keep), samples: newSampler(steps, rec.opts.Events, rec.opts.Canary)}
 	for range lanes {
 		f.compute = append(f.compute, make([]int64, steps))

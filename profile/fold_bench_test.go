@@ -24,7 +24,7 @@ func benchmarkFold(b *testing.B, compute func()) {
 	const steps, lanes = 49, 2
 	p := Plan{ID: "p", Backend: "cpu", Lanes: []string{"worker 0", "worker 1"}}
 	for i := range steps {
-		p.Steps = append(p.Steps, Step{ID: i, Name: "step"})
+		p.Steps = append(p.Steps, Step{ID: i, Name: "step", Barrier: i > 0})
 	}
 	rec := NewRecorder(Options{})
 	h, err := rec.Plan(p)

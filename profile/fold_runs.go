@@ -76,7 +76,7 @@ func (f *planFold) fold(runs []*Run) {
 			marks += r.Lanes[i].marks
 		}
 		if f.batch.overlap[k] < 0 || marks > 0 {
-			f.foldClock(f.batch.spans[k*len(f.steps) : (k+1)*len(f.steps)])
+			f.foldClock(r)
 		}
 		if marks > 0 {
 			f.foldOff(r)
@@ -144,11 +144,12 @@ func (f *planFold) foldLane(runs []*Run, lane int) {
 	f.lanes[lane].addLedger(sum)
 }
 
-// foldClock adds the clock of steps that overlap, of a run with these spans.
-func (f *planFold) foldClock(spans []stepSpan) {
-	f.clock.take(spans)
-	for s, clock := range f.clock.clock[:len(spans)] {
-		if span := &spans[s]; clock != span.last-span.first {
+// foldClock adds the clock of a run whose steps overlap. The batch has checked the run.
+func (f *planFold) foldClock(r *Run) {
+	_ = r.check(&f.plan, f.spans)
+	f.clock.take(f.spans)
+	for s, clock := range f.clock.clock[:len(f.spans)] {
+		if span := &f.spans[s]; clock != span.last-span.first {
 			f.steps[s].shift += clock - (span.last - span.first)
 		}
 	}

@@ -75,6 +75,10 @@ func (p *Plan) stepLanes(s *Step) int {
 	return len(p.Lanes) - p.HostLanes
 }
 
+// followsAll reports whether a step begins when all steps before it have ended. The lanes
+// of a device do not meet at barriers of the host.
+func (p *Plan) followsAll(s *Step) bool { return s.Barrier && p.HostLanes == 0 }
+
 func (p *Plan) modelName() string {
 	for _, s := range []string{p.Model, p.Name, p.ID} {
 		if s != "" {

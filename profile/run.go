@@ -219,7 +219,9 @@ func (r *Run) reset() {
 }
 
 // stepSpan is one call of a step: its first Begin and last End over the lanes, and how
-// long the lanes computed in it together.
+// long the lanes computed in it together. Behind a barrier it begins no earlier than the
+// end of all steps before it: a lane that waited read the clock up to some 100 ns before
+// the barrier was released.
 type stepSpan struct{ first, last, busy int64 }
 
 // check finds missing or unordered stamps before anything is folded, so that a
@@ -237,10 +239,16 @@ func (r *Run) check(p *Plan, spans []stepSpan) error {
 			return err
 		}
 	}
+	ended := int64(0)
 	for s := range spans {
-		if spans[s].last == 0 {
+		span := &spans[s]
+		if span.last == 0 {
 			return fmt.Errorf("%w: plan %q: step %d %q was stamped by none of %d lanes", ErrStamp, p.ID, s, p.Steps[s].Name, len(r.Lanes))
 		}
+		if p.followsAll(&p.Steps[s]) {
+			span.first = min(max(span.first, ended), span.last)
+		}
+		ended = max(ended, span.last)
 	}
 	return nil
 }

@@ -16,6 +16,12 @@ func runOf(t *testing.T, c Ceilings, host int, cost Cost, stamps [][][2]int64) *
 	for i := range stamps[0] {
 		p.Steps = append(p.Steps, Step{ID: i, Name: string(rune('x' + i)), Op: "op", Host: host > 0 && stamps[0][i][1] > 0})
 	}
+	return runOfPlan(t, c, p, cost, stamps)
+}
+
+// runOfPlan is runOf of a plan without lanes.
+func runOfPlan(t *testing.T, c Ceilings, p Plan, cost Cost, stamps [][][2]int64) *Profile {
+	t.Helper()
 	for i := range stamps {
 		p.Lanes = append(p.Lanes, "worker "+string(rune('0'+i)))
 	}
@@ -93,6 +99,34 @@ func TestStepsThatOverlap(t *testing.T) {
 		got := clocks(runOf(t, Ceilings{FLOPs: 1e9}, c.host, Cost{FLOPs: 1}, c.stamps))
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %d, expected %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A lane that waits at a barrier reads the clock shortly before it is released: the step
+// behind it begins when the last lane has ended all steps before it, and a device's steps
+// when they say.
+func TestStepsBehindBarriersDoNotOverlap(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		barrier []bool
+		host    int
+		stamps  [][][2]int64
+		want    []int64
+	}{
+		{"early reading", []bool{false, true}, 0, [][][2]int64{{{0, 50}, {50, 80}}, {{0, 30}, {48, 90}}}, []int64{50, 40}},
+		{"behind two steps", []bool{false, false, true}, 0, [][][2]int64{{{0, 60}, {0, 0}, {60, 80}}, {{0, 0}, {0, 40}, {58, 90}}}, []int64{40, 20, 30}},
+		{"before it they overlap", []bool{true, false}, 0, [][][2]int64{{{0, 60}, {60, 100}}, {{0, 40}, {40, 100}}}, []int64{50, 50}},
+		{"over before the last", []bool{false, true}, 0, [][][2]int64{{{0, 70}, {0, 0}}, {{0, 0}, {20, 60}}}, []int64{70, 0}},
+		{"a device", []bool{false, true}, 1, [][][2]int64{{{0, 60}, {0, 0}}, {{0, 0}, {10, 90}}}, []int64{60, 80}},
+	} {
+		p := Plan{ID: "p", Backend: "cpu", HostLanes: c.host}
+		for i, barrier := range c.barrier {
+			p.Steps = append(p.Steps, Step{ID: i, Name: string(rune('x' + i)), Op: "op", Barrier: barrier, Host: c.host > 0 && i == 0})
+		}
+		got := runOfPlan(t, Ceilings{FLOPs: 1e9}, p, Cost{FLOPs: 1}, c.stamps)
+		if !slices.Equal(clocks(got), c.want) {
+			t.Errorf("%s: %d, expected %d", c.name, clocks(got), c.want)
 		}
 	}
 }
