@@ -61,7 +61,7 @@ type stepFold struct {
 	flops, bytes int64
 	longest      int64 // of each call: the time on a processor of its busiest lane
 	_            int64
-	span         histogram // of each call: first Begin to last End over its lanes
+	span         histogram // of each call, of its stepSpan
 
 	shift int64 // of the clock of all calls, against the sum of span: steps overlap
 	off   int64 // of the clock, where marked: without a processor

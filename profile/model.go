@@ -195,7 +195,7 @@ type StepStats struct {
 	Roof  *RoofSplit `json:"roof,omitempty"`
 	FLOPs int64      `json:"flops"`
 	Bytes int64      `json:"bytes"`
-	Span  Dist       `json:"span"` // elapsed per call: first Begin to last End
+	Span  Dist       `json:"span"` // elapsed per call: first Begin to last End; behind a barrier from the end of all steps before
 
 	LaneCompute []int64 `json:"lane_compute_ns"` // [lane]
 	LaneWait    []int64 `json:"lane_wait_ns"`    // [lane]

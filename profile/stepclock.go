@@ -1,7 +1,7 @@
 package profile
 
 // stepClock computes the wall-clock time of each step of a run, from the
-// beginning of its first lane to the end of its last. If one lane works and the
+// beginning of its first lane to the end of its last (stepSpan). If one lane works and the
 // others wait, the step still gets all of that time. Without a barrier between
 // two steps, lanes drift, and some already work on the next step. Such steps
 // share each moment in proportion to their average number of busy lanes. So no

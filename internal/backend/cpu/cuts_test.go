@@ -12,7 +12,7 @@ import (
 )
 
 // TestKeptCutsAreFreshOnes: whatever runs came before, with other sizes, other sequences
-// in as many tokens, other workers or other kernels, a run is cut as if it were the first.
+// in as many tokens or other workers, a run is cut as if it were the first.
 func TestKeptCutsAreFreshOnes(t *testing.T) {
 	const tokens, heads, dim = 192, 4, 32
 	b := graph.NewBuilder(tensor.Bind{T: tokens, S: 4, R: 1})
@@ -45,13 +45,11 @@ func TestKeptCutsAreFreshOnes(t *testing.T) {
 	bind, same, others := g.Max, 0, 0
 	var last []cut
 	for range 300 {
-		switch r.IntN(4) {
+		switch r.IntN(3) {
 		case 0:
 			bind = tensor.Bind{T: 1 + r.IntN(tokens), S: 1 + r.IntN(4), R: 1}
 		case 1:
 			e.limits.Of(bind.T).Init(1 + r.IntN(4))
-		case 2:
-			be.Delay(func(*plan.Step) float64 { return 1 })
 		}
 		at := s.I32(starts)[:bind.S+1]
 		for i := range at {
@@ -97,7 +95,8 @@ func (k askedKernel) width(b tensor.Bind, n int) int {
 func TestCutsAreKept(t *testing.T) {
 	var asked, looks int
 	nothing := func(int, int) {}
-	e := steps(newTeam(), 2, askedKernel{calledKernel{4, nothing}, &asked}, askedKernel{calledKernel{8, nothing}, &looks})
+	kernels := []kernel{askedKernel{calledKernel{4, nothing}, &asked}, askedKernel{calledKernel{8, nothing}, &looks}}
+	e := steps(newTeam(), 2, kernels...)
 	e.looks[1] = true
 	f, one, two := e.flights[0], tensor.Bind{T: 1}, tensor.Bind{T: 2}
 	for i, c := range []struct {
@@ -110,10 +109,18 @@ func TestCutsAreKept(t *testing.T) {
 			t.Errorf("run %d: asked %d and %d times, expected %d and %d; %d shares", i, asked, looks, c.asked, c.both, f.cuts[1].upTo)
 		}
 	}
-	if f.recut(1); asked != 3 || looks != 6 { // a helper came
-		t.Errorf("asked %d and %d times, expected the kernel behind the barrier once more", asked, looks)
+	if f.recut(1); looks != 5 {
+		t.Error("a run without helpers was cut again at a barrier")
+	}
+	e.seats[1].Store(true)
+	if f.recut(1); asked != 3 || looks != 6 {
+		t.Errorf("asked %d and %d times, expected the kernel behind the barrier once more when a helper came", asked, looks)
 	}
 	if f.prepare(context.Background(), two, nil, 1); asked != 4 || looks != 7 {
 		t.Errorf("asked %d and %d times, expected both once more after a helper was there", asked, looks)
+	}
+	e.kernels = []kernel{calledKernel{3, nothing}, kernels[1]}
+	if f.prepare(context.Background(), two, nil, 1); f.cuts[0].shares != 3 || looks != 8 {
+		t.Errorf("%d shares, expected 3 of another kernel", f.cuts[0].shares)
 	}
 }

@@ -22,7 +22,8 @@ type kernel interface {
 	name() string
 	// width is the number of shares of the step: at most n, unless a share would
 	// delay a cancellation for too long, or small shares cost no more. It depends
-	// only on sizes, so all workers agree on it.
+	// only on sizes and on integers among the step's operands (exec.looks), so a run
+	// with the same ones is cut the same way.
 	width(b tensor.Bind, n int) int
 	// run computes share i of n. It must not allocate, and the result must not
 	// depend on the worker.
@@ -83,7 +84,7 @@ type exec struct {
 	beds    []bed          // [worker]
 	streams []streaming    // [step], nil where weights are not read as a stream
 	guides  []guided       // [step], nil where shares are claimed one by one
-	looks   []bool         // [step], the number of shares depends on integers that the step reads
+	looks   []bool         // [step], the number of shares may depend on integers that the step reads
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -146,16 +147,22 @@ func (e *exec) Enqueue(ctx context.Context, b tensor.Bind, run *profile.Run) err
 	if e.serial {
 		return e.alone(ctx, f, b, run)
 	}
-	most := f.prepare(ctx, b, run, len(e.workers))
+	// Steps are cut for the configured workers, however many are active. But nobody takes
+	// shares of a worker that is alone, and for that one a large share is faster than some
+	// small ones, each of which first waits for its weights.
+	configured, active := len(e.workers), len(e.workers)
 	var lim *limit.Limiter
-	if f.n = most; most > 1 && e.limits != nil {
+	if e.limits != nil && configured > 1 {
 		lim = e.limits.Of(b.T)
-		// Steps are cut for the configured workers, however many are active. But nobody
-		// takes shares of a worker that is alone, and for that one a large share is faster
-		// than some small ones, each of which first waits for its weights.
-		if f.n = min(most, lim.Workers()); f.n == 1 {
-			f.cutFor(1)
+		if active = lim.Workers(); active == 1 {
+			configured = 1
 		}
+	}
+	most := f.prepare(ctx, b, run, configured)
+	if f.n = min(most, active); most == 1 && configured > 1 {
+		lim = nil // nothing was shared out: there is nothing to learn
+	}
+	if lim != nil {
 		e.be.team.calm.Store(lim.Calm())
 	}
 	e.active, f.side = f.n, f.n

@@ -39,7 +39,7 @@ type flight struct {
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
 	_        [64]byte
-	claimed  atomic.Int64 // shares of queues that are claimed whole; of more than fewWorkers, who do not look at each queue
+	claimed  atomic.Int64 // shares of queues that are claimed whole; fewWorkers look at each queue instead
 	_        [56]byte
 	done     atomic.Int64 // shares
 	_        [56]byte
@@ -117,12 +117,13 @@ func (f *flight) forget() {
 func (f *flight) cutFor(workers int) (most int) {
 	by := cutKey{f.bind, workers, unsafe.SliceData(f.kernels)}
 	keep := by == f.by
+	f.by = cutKey{} // until all steps are cut
 	sum, most := int64(0), 1
 	for i := range f.kernels {
 		c := &f.cuts[i]
 		if !keep || f.exec.looks[i] {
 			*c = f.cutStep(i, workers, sum)
-		} else if upTo := sum + int64(c.shares); c.upTo != upTo { // else the others keep the cache line
+		} else if upTo := sum + int64(c.shares); c.upTo != upTo { // a store would take the cache line from the others
 			c.upTo = upTo
 		}
 		sum, most = c.upTo, max(most, int(c.queues))

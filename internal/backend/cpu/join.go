@@ -40,12 +40,15 @@ func (e *exec) alone(ctx context.Context, f *flight, b tensor.Bind, run *profile
 	return err
 }
 
-// recut cuts the steps of group g of an open run for the workers that are there. Whoever
-// releases the group calls it before.
+// recut cuts the steps of group g of an open run for the workers that are there, if they
+// are not as many as at its start. Whoever releases the group calls it before.
 func (f *flight) recut(g int32) {
 	e := f.exec
 	workers := e.present()
-	f.by = cutKey{} // the next run cuts anew
+	if workers == f.by.workers {
+		return // all steps are cut for that many
+	}
+	f.by = cutKey{} // the next run cuts all steps
 	upTo := f.cuts[e.groups[g]-1].upTo
 	for i := e.groups[g]; i < e.groups[g+1]; i++ {
 		f.cuts[i] = f.cutStep(i, workers, upTo)
