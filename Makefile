@@ -48,12 +48,14 @@ lint:
 	$(GO) run $(STATICCHECK) -tags nogpu ./...
 
 # The packages where goroutines meet; profile/compare has none. What compares or measures
-# figures is left out: it takes minutes, and other tests run the same code.
+# figures, or counts parts in one goroutine, is left out: it takes minutes, and other tests
+# run the same code. The first packages take longest.
+NOTRACED = ProfileRun|ProfileDeep|InfoCalibration|Match(PyTorch|SentenceTransformers)|OfEveryFamily|RecomputeKeepsBits|OverfitsAPage
+NOTRACED := $(NOTRACED)|Bytes(OfOps)?AreTouched|EveryCaseIsBound|GradientsBind|NormsAreFolded|CoverAProduct|OneQueryAtAnyWorkers
+NOTRACED := $(NOTRACED)|MergedStepsKeepBits|EmbeddingsAreTheReferences|MillionEvents|TestReadMemory|StepClockAddsUp|RunsFoldTheSame
 race:
-	$(GO) test -tags nogpu -race -short ./profile ./profile/export/... ./profile/report ./profile/internal/...
-	$(GO) test -tags nogpu -race -short -skip 'Bytes(OfOps)?AreTouched|EveryCaseIsBound' ./internal/plan/... ./internal/backend/... ./internal/kv ./internal/engine/... ./internal/dataset ./internal/tokenizer/learn .
-	$(GO) test -tags nogpu -race -short -skip 'ProfileRun|ProfileDeep|InfoCalibration' ./cmd/hotpath
-	$(GO) test -tags nogpu -race -short -skip 'Match(PyTorch|SentenceTransformers)|OfEveryFamily|KeepsBits|OverfitsAPage' ./internal/train
+	$(GO) test -tags nogpu -race -short -skip '$(NOTRACED)' ./cmd/hotpath ./internal/train ./internal/engine/... ./internal/backend/... \
+		./internal/plan/... ./internal/kv ./internal/dataset ./internal/tokenizer/learn . ./profile ./profile/export/... ./profile/report ./profile/internal/...
 	$(GO) test -tags nogpu -race -run MillionScopes ./profile
 
 # Assembly is generated and committed: gen writes it, gen-check fails on a difference.
