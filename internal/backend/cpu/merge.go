@@ -138,7 +138,9 @@ const mergedRows = bf16.FewRows
 
 // merges are the steps that absorb their neighbours if they compute few rows: the
 // norm before products, and the nodes that turn their results into queries, keys
-// and values.
+// and values. A norm that later steps read too, as in BERT, stays a step: taken in,
+// MiniLM embedded 16 tokens 2 to 3 per cent slower on two workers, although 46 steps
+// became 34.
 var merges = []plan.Merge{
 	{Rows: mergedRows, Kind: "linear+linear", Before: isNorm, After: byHeads},
 	{Rows: mergedRows, Kind: "linear+glu", Before: isNorm},
