@@ -84,7 +84,7 @@ type exec struct {
 	beds    []bed          // [worker]
 	streams []streaming    // [step], nil where weights are not read as a stream
 	guides  []guided       // [step], nil where shares are claimed one by one
-	looks   []bool         // [step], the number of shares may depend on integers that the step reads
+	looks   []bool         // [step], the number of shares may depend on integers that the step reads; that of products does not
 	flights []*flight
 	limits  *limit.Classes       // nil: all workers take part in every run
 	between func(lane, step int) // a test's hook after a worker's part of a step, outside of its stamps
@@ -112,7 +112,7 @@ func (e *exec) ready() {
 	for i, k := range e.bound {
 		e.streams[i], _ = k.(streaming)
 		e.guides[i], _ = k.(guided)
-		e.looks[i] = slices.ContainsFunc(e.plan.Steps[i].In, func(v *graph.Value) bool { return v.DType == tensor.I32 })
+		e.looks[i] = e.guides[i] == nil && slices.ContainsFunc(e.plan.Steps[i].In, func(v *graph.Value) bool { return v.DType == tensor.I32 })
 	}
 	for range min(n, flightsReady) {
 		e.flights = append(e.flights, newFlight(e))

@@ -39,7 +39,7 @@ type flight struct {
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
 	_        [64]byte
-	claimed  atomic.Int64 // shares of queues that are claimed whole; fewWorkers look at each queue instead
+	claimed  atomic.Int64 // shares of queues that are claimed whole
 	_        [56]byte
 	done     atomic.Int64 // shares
 	_        [56]byte
@@ -170,7 +170,7 @@ func (f *flight) take(w *worker, i int, g int32, st *stamps) (ran int, ok bool) 
 all:
 	for off := range f.n {
 		for v := (w.lane + off) % f.n; v < queues; v += f.n {
-			if v != w.lane && f.n > fewWorkers && f.claimed.Load() >= upTo {
+			if v != w.lane && f.claimed.Load() >= upTo {
 				break all
 			}
 			lo, hi := shares*v/queues, shares*(v+1)/queues // of queue v
@@ -232,7 +232,7 @@ func (f *flight) claim(v int, number uint64, lo, hi int, c claims) (s, some int)
 		if !q.CompareAndSwap(word, number<<countBits|uint64(count+some)) {
 			continue
 		}
-		if s+some == hi && f.n > fewWorkers {
+		if s+some == hi {
 			f.claimed.Add(int64(hi - lo))
 		}
 		return s, some
