@@ -105,7 +105,7 @@ func (g *asm) codes(s codeStorage, rows int) {
 
 // codeHead begins a kernel and loads what all have.
 func (g *asm) codeHead(name string) {
-	g.text(name, name+"(t *codeArgs)", 16, 8)
+	g.text(name, name+"(t *codeArgs)", 32, 8)
 	g.ftz()
 	g.f("MOVQ t+0(FP), R8")
 	g.f("MOVQ %d(R8), SI", codeW)

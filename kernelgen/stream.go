@@ -12,14 +12,18 @@ func genStream(g *asm) {
 		for _, rows := range codeRows {
 			g.stream(s, rows)
 		}
-		g.streamFour(s)
+		for _, n := range panelsAtOnce {
+			g.streamMany(s, n)
+		}
 	}
 	for _, rows := range codeRows {
 		g.streamQ4_K(rows)
 		g.streamQ6_K(rows)
 	}
-	g.fourQ4_K()
-	g.fourQ6_K()
+	for _, n := range panelsAtOnce {
+		g.manyQ4_K(n)
+		g.manyQ6_K(n)
+	}
 }
 
 // Lines are asked for into L2 and then into L1 so many bytes ahead. A single
@@ -113,12 +117,12 @@ func (g *asm) streamFetch(bytes int) {
 }
 
 // streamNibbles leaves the quads of 32 columns, which begin at(SI), in Z0 to Z7.
-func (g *asm) streamNibbles(at int) { g.panelNibbles(at, "") }
+func (g *asm) streamNibbles(at int) { g.panelNibbles(at, "(SI)") }
 
-// panelNibbles is streamNibbles for a panel that begins elsewhere.
+// panelNibbles is streamNibbles for a panel at an address.
 func (g *asm) panelNibbles(at int, panel string) {
 	for j := range 4 {
-		g.f("VMOVDQU64 %d(SI)%s, Z%d", at+64*j, panel, 2*j+1)
+		g.f("VMOVDQU64 %d%s, Z%d", at+64*j, panel, 2*j+1)
 		g.f("VPANDD Z29, Z%d, Z%d", 2*j+1, 2*j)
 		g.f("VPSRLD $4, Z%d, Z%d", 2*j+1, 2*j+1)
 		g.f("VPANDD Z29, Z%d, Z%d", 2*j+1, 2*j+1)

@@ -40,8 +40,8 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 		if streams, apart := gemm.CodeStreams(w, 1, c0, c1); next.streams != streams || next.apart != apart {
 			t.Errorf("worker %d: %d streams, %d bytes apart, expected %d, %d", lane, next.streams, next.apart, streams, apart)
 		}
-		if isa.Active() >= isa.VNNI && (next.streams != 4 || next.apart < 4*codes.PanelBytes(tensor.Q4_0, k)) {
-			t.Errorf("worker %d: %d streams, %d bytes apart, expected 4 long ones", lane, next.streams, next.apart)
+		if isa.Active() >= isa.VNNI && (next.streams != 8 || next.apart < 4*codes.PanelBytes(tensor.Q4_0, k)) {
+			t.Errorf("worker %d: %d streams, %d bytes apart, expected 8 long ones", lane, next.streams, next.apart)
 		}
 		if last := next.apart * (next.streams - 1); last >= (c1-c0)/codes.Rows*codes.PanelBytes(tensor.Q4_0, k) {
 			t.Errorf("worker %d: the last stream begins at byte %d, behind the share", lane, last)

@@ -71,15 +71,15 @@ func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]flo
 // codeArgs are the operands of the assembly kernels, in its order.
 type codeArgs struct {
 	w        *byte
-	rowBytes int // with four streams at once: bytes between them
+	rowBytes int // with several streams at once: bytes between them
 	x        *byte
 	steps    int
 	y        *float32
 	strideY  int // bytes, also between streams
-	rows     int // with four streams: bytes between their biases
+	rows     int // with several streams: bytes between their biases
 	bias     *float32
 	nextBias int // bytes from one group to the next
-	groups   int // of 16 weight rows, or panels of each of four streams
+	groups   int // of 16 weight rows, or panels of each stream
 	tables   *codeTables
 }
 
@@ -93,9 +93,9 @@ type codeTables struct {
 	ones [2]uint16
 	//lint:ignore U1000 read by assembly
 	six, high, byte, sign uint32
-	// Four streams need 4 x 16, from a multiple of 64 bytes on.
+	// Each stream needs 16, from a multiple of 64 bytes on.
 	//lint:ignore U1000 written and read by assembly
-	scales [codeFour*16 + 1][codeGroup]float32
+	scales [mostStreams*16 + 1][codeGroup]float32
 }
 
 // codeKernel multiplies with the codes of one type.
@@ -107,8 +107,7 @@ type codeKernel struct {
 	// lines is how many times 64 bytes scales and sums of 32 columns take.
 	lines int
 	pack  func(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
-	// four multiplies one row with codeFour streams of panels at once; nil without such a kernel.
-	four func(*codeArgs)
+	many  []manyKernel // for one row and several streams of panels, most streams first
 }
 
 // codeSizes are the numbers of rows that there are kernels for.

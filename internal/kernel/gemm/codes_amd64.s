@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func codesQ4_1x1(t *codeArgs)
-TEXT ·codesQ4_1x1(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x1(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -138,7 +138,7 @@ done3:
 	RET
 
 // func codesQ4_1x2(t *codeArgs)
-TEXT ·codesQ4_1x2(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x2(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -302,7 +302,7 @@ done6:
 	RET
 
 // func codesQ4_1x3(t *codeArgs)
-TEXT ·codesQ4_1x3(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x3(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -495,7 +495,7 @@ done9:
 	RET
 
 // func codesQ4_1x4(t *codeArgs)
-TEXT ·codesQ4_1x4(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x4(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -717,7 +717,7 @@ done12:
 	RET
 
 // func codesQ4_1x6(t *codeArgs)
-TEXT ·codesQ4_1x6(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x6(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -997,7 +997,7 @@ done15:
 	RET
 
 // func codesQ4_1x8(t *codeArgs)
-TEXT ·codesQ4_1x8(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_1x8(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -1335,7 +1335,7 @@ done18:
 	RET
 
 // func codesQ4_0x1(t *codeArgs)
-TEXT ·codesQ4_0x1(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x1(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -1469,7 +1469,7 @@ done21:
 	RET
 
 // func codesQ4_0x2(t *codeArgs)
-TEXT ·codesQ4_0x2(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x2(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -1632,7 +1632,7 @@ done24:
 	RET
 
 // func codesQ4_0x3(t *codeArgs)
-TEXT ·codesQ4_0x3(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x3(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -1824,7 +1824,7 @@ done27:
 	RET
 
 // func codesQ4_0x4(t *codeArgs)
-TEXT ·codesQ4_0x4(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x4(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -2045,7 +2045,7 @@ done30:
 	RET
 
 // func codesQ4_0x6(t *codeArgs)
-TEXT ·codesQ4_0x6(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x6(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -2324,7 +2324,7 @@ done33:
 	RET
 
 // func codesQ4_0x8(t *codeArgs)
-TEXT ·codesQ4_0x8(SB), NOSPLIT, $16-8
+TEXT ·codesQ4_0x8(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -2661,7 +2661,7 @@ done36:
 	RET
 
 // func codesQ8_0x1(t *codeArgs)
-TEXT ·codesQ8_0x1(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x1(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -2828,7 +2828,7 @@ done39:
 	RET
 
 // func codesQ8_0x2(t *codeArgs)
-TEXT ·codesQ8_0x2(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x2(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -3024,7 +3024,7 @@ done42:
 	RET
 
 // func codesQ8_0x3(t *codeArgs)
-TEXT ·codesQ8_0x3(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x3(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -3249,7 +3249,7 @@ done45:
 	RET
 
 // func codesQ8_0x4(t *codeArgs)
-TEXT ·codesQ8_0x4(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x4(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -3503,7 +3503,7 @@ done48:
 	RET
 
 // func codesQ8_0x6(t *codeArgs)
-TEXT ·codesQ8_0x6(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x6(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -3815,7 +3815,7 @@ done51:
 	RET
 
 // func codesQ8_0x8(t *codeArgs)
-TEXT ·codesQ8_0x8(SB), NOSPLIT, $16-8
+TEXT ·codesQ8_0x8(SB), NOSPLIT, $32-8
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX

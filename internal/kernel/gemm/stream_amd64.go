@@ -99,16 +99,31 @@ func streamQ6_Kx8(t *codeArgs)
 func streamQ4_1x1by4(t *codeArgs)
 
 //go:noescape
+func streamQ4_1x1by8(t *codeArgs)
+
+//go:noescape
 func streamQ4_0x1by4(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x1by8(t *codeArgs)
 
 //go:noescape
 func streamQ8_0x1by4(t *codeArgs)
 
 //go:noescape
+func streamQ8_0x1by8(t *codeArgs)
+
+//go:noescape
 func streamQ4_Kx1by4(t *codeArgs)
 
 //go:noescape
+func streamQ4_Kx1by8(t *codeArgs)
+
+//go:noescape
 func streamQ6_Kx1by4(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx1by8(t *codeArgs)
 
 //go:noescape
 func streamQ4_1x1AVX2(t *codeArgs)
@@ -171,11 +186,11 @@ func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *
 // of 32 bytes, and with AVX2 alone.
 var (
 	streamKernels = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_1x1by4},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, streamQ4_0x1by4},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, streamQ8_0x1by4},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, streamQ4_Kx1by4},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, streamQ6_Kx1by4},
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_1x1by8}, {4, streamQ4_1x1by4}}},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_0x1by8}, {4, streamQ4_0x1by4}}},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, []manyKernel{{8, streamQ8_0x1by8}, {4, streamQ8_0x1by4}}},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_Kx1by8}, {4, streamQ4_Kx1by4}}},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, []manyKernel{{8, streamQ6_Kx1by8}, {4, streamQ6_Kx1by4}}},
 	}
 	streamKernelsVEX = map[tensor.DType]*codeKernel{
 		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
@@ -207,29 +222,49 @@ var (
 	naturalOrder   = codeOrder{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 )
 
-// codeFour is the number of streams that codeKernel.four reads at once: each is a
-// quarter of the panels of a call.
-const codeFour = 4
+// manyKernel multiplies one row with the panels of so many streams at once. Each stream is
+// an equal part of the panels of a call.
+type manyKernel struct {
+	streams int
+	run     func(*codeArgs)
+}
 
-// CodeStreams is as how many streams RunCodes reads panels of w for columns [n0,n1) of
-// so many rows, and the bytes from one to the next.
+// mostStreams is that of any manyKernel.
+const mostStreams = 8
+
+// CodeStreams is as how many streams RunCodes first reads panels of w for columns [n0,n1)
+// of so many rows, and the bytes from one to the next.
 func CodeStreams(w *Stored, rows, n0, n1 int) (streams, apart int) {
 	kernel := codeKernelOf(w)
-	if kernel == nil || !kernel.byFour(rows, n0, n1) {
+	if kernel == nil {
 		return 1, 0
 	}
-	return codeFour, fourPanels(w.K, n0, n1) / codeFour * codes.PanelBytes(w.DType, w.K)
+	many, panels := kernel.together(w, rows, n0, n1)
+	if many == nil {
+		return 1, 0
+	}
+	return many.streams, panels / many.streams * codes.PanelBytes(w.DType, w.K)
 }
 
-// byFour reports whether columns from n0 on are multiplied as four streams.
-func (k *codeKernel) byFour(rows, n0, n1 int) bool {
-	return rows == 1 && k.four != nil && n0%codeGroup == 0 && n1-n0 >= codeFour*codeGroup
-}
+// longStream is the least that more than four streams have in a call, each: shorter ones
+// cost more than they win.
+const longStream = 16 << 10
 
-// fourPanels is the number of panels of one call with four streams.
-func fourPanels(k, n0, n1 int) int {
-	panels := min((n1-n0)/codeGroup, codeBlocks/(k/codeLen))
-	return max(codeFour, panels/codeFour*codeFour)
+// together is the kernel for several streams that multiplies columns of w from n0 on, and
+// how many panels it does in a call; nil if each panel is multiplied alone.
+func (k *codeKernel) together(w *Stored, rows, n0, n1 int) (*manyKernel, int) {
+	if rows != 1 || n0%codeGroup != 0 {
+		return nil, 0
+	}
+	bytes, most, left := codes.PanelBytes(w.DType, w.K), codeBlocks/(w.K/codeLen), (n1-n0)/codeGroup
+	for i := range k.many {
+		n := k.many[i].streams
+		each := max(1, min(left, most)/n)
+		if left >= n && (n <= 4 || each*bytes >= longStream && n <= 4*most) {
+			return &k.many[i], each * n
+		}
+	}
+	return nil, 0
 }
 
 // stream is run for panels, which are multiplied whole.
@@ -242,9 +277,9 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	*a = codeArgs{steps: w.K / max(codeLen, w.DType.Info().BlockLen), tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
-		four := kernel.byFour(t.M, n, n1)
-		if four {
-			panels = fourPanels(w.K, n, n1)
+		many, together := kernel.together(w, t.M, n, n1)
+		if many != nil {
+			panels = together
 		}
 		y, whole := t.C[n:], n%codeGroup == 0 && panels > 0
 		a.strideY = t.LDC * 4
@@ -262,12 +297,12 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 		}
 		_ = w.Data[(first+panels)*bytes-1]
 		a.w, a.groups = &w.Data[first*bytes], panels
-		if four {
-			each := panels / codeFour
+		if many != nil {
+			each := panels / many.streams
 			a.rowBytes, a.groups = each*bytes, each
 			a.strideY, a.rows = each*codeGroup*4, each*a.nextBias
 			a.x, a.y = &s.x[0], &y[0]
-			kernel.four(a)
+			many.run(a)
 			n = end
 			continue
 		}
