@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Products of one activation row with four or eight panels of codes at once, with the
+// Products of one activation row with two, four or eight panels of codes at once, with the
 // bits of genStream. Memory delivers several streams faster than one: two cores read
 // weights 10 to 15 per cent faster in four, and 25 per cent from L3; eight give another
 // 5 to 10 per cent from memory. A stream is a panel long or longer: the processor's
@@ -14,7 +14,7 @@ import "fmt"
 // parts of their blocks. Sums are in Z16 and up.
 
 // panelsAtOnce are how many panels there are kernels for.
-var panelsAtOnce = []int{4, 8}
+var panelsAtOnce = []int{2, 4, 8}
 
 // L2 is asked for lines manyFar bytes ahead, or one block ahead where blocks have 256
 // columns. L1 is asked for lines manyNear bytes ahead: 256 cost eight streams 2 per cent
@@ -95,8 +95,13 @@ func (g *asm) manyGroups(n, far, last int, step func()) {
 	g.f("JNE %s", same)
 	g.f("CMPQ R11, $1")
 	g.f("JNE %s", same)
-	g.f("ADDQ BX, R13")
-	if n > 4 {
+	switch n { // all of them but one, from where the first ends
+	case 2:
+		g.f("ADDQ R9, R13")
+	case 4:
+		g.f("ADDQ BX, R13")
+	case 8:
+		g.f("ADDQ BX, R13")
 		g.f("LEAQ (R13)(R9*4), R13")
 		g.f("LEAQ (R13)(R9*4), R14")
 	}
@@ -124,7 +129,11 @@ func (g *asm) manyFetch(bytes int, of panel) {
 }
 
 func (g *asm) manyNext(n, bytes int) {
-	for _, r := range []string{"SI", "R13", "CX", "R14"}[:n/2] {
+	bases := []string{"SI", "R13"}
+	if n > 4 {
+		bases = append(bases, "CX", "R14")
+	}
+	for _, r := range bases {
 		g.f("ADDQ $%d, %s", bytes, r)
 	}
 }

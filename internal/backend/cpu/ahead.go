@@ -13,7 +13,7 @@ const (
 	// microseconds. One of more than fewWorkers waits longer, because the slowest of
 	// many is slower than that of a few; it prefetches up to aheadOfMany.
 	aheadBytes  = 16 << 10
-	aheadOfMany = 128 << 10
+	aheadOfMany = 256 << 10
 	// aheadEach is how much it asks for before it looks at the barrier again.
 	aheadEach = 512
 )

@@ -116,8 +116,12 @@ var codeSizes = [...]int{1, 2, 3, 4, 6, 8}
 // most is the largest number of rows that it multiplies at once.
 func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
 
+// codeSet is kernels by the type of their weights; nil where there is none. Each product
+// looks a few times, which a map makes 2 per cent of decoding a small model.
+type codeSet [tensor.I32 + 1]*codeKernel
+
 // codeKernels are the types whose codes are multiplied as the file has them.
-var codeKernels = map[tensor.DType]*codeKernel{
+var codeKernels = codeSet{
 	tensor.Q4_1: {[]func(*codeArgs){codesQ4_1x1, codesQ4_1x2, codesQ4_1x3, codesQ4_1x4, codesQ4_1x6, codesQ4_1x8}, 15, 0, &naturalOrder, 1, packCodes, nil},
 	tensor.Q4_0: {[]func(*codeArgs){codesQ4_0x1, codesQ4_0x2, codesQ4_0x3, codesQ4_0x4, codesQ4_0x6, codesQ4_0x8}, 15, -8, &naturalOrder, 1, packCodes, nil},
 	tensor.Q8_0: {[]func(*codeArgs){codesQ8_0x1, codesQ8_0x2, codesQ8_0x3, codesQ8_0x4, codesQ8_0x6, codesQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, nil},

@@ -96,10 +96,16 @@ func streamQ6_Kx6(t *codeArgs)
 func streamQ6_Kx8(t *codeArgs)
 
 //go:noescape
+func streamQ4_1x1by2(t *codeArgs)
+
+//go:noescape
 func streamQ4_1x1by4(t *codeArgs)
 
 //go:noescape
 func streamQ4_1x1by8(t *codeArgs)
+
+//go:noescape
+func streamQ4_0x1by2(t *codeArgs)
 
 //go:noescape
 func streamQ4_0x1by4(t *codeArgs)
@@ -108,16 +114,25 @@ func streamQ4_0x1by4(t *codeArgs)
 func streamQ4_0x1by8(t *codeArgs)
 
 //go:noescape
+func streamQ8_0x1by2(t *codeArgs)
+
+//go:noescape
 func streamQ8_0x1by4(t *codeArgs)
 
 //go:noescape
 func streamQ8_0x1by8(t *codeArgs)
 
 //go:noescape
+func streamQ4_Kx1by2(t *codeArgs)
+
+//go:noescape
 func streamQ4_Kx1by4(t *codeArgs)
 
 //go:noescape
 func streamQ4_Kx1by8(t *codeArgs)
+
+//go:noescape
+func streamQ6_Kx1by2(t *codeArgs)
 
 //go:noescape
 func streamQ6_Kx1by4(t *codeArgs)
@@ -185,19 +200,19 @@ func packWords16AVX2(dst, sums *byte, x *float32, stride, steps int, constants *
 // Kernels of the types whose panels are multiplied: with dot products of 64 bytes,
 // of 32 bytes, and with AVX2 alone.
 var (
-	streamKernels = map[tensor.DType]*codeKernel{
-		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_1x1by8}, {4, streamQ4_1x1by4}}},
-		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_0x1by8}, {4, streamQ4_0x1by4}}},
-		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, []manyKernel{{8, streamQ8_0x1by8}, {4, streamQ8_0x1by4}}},
-		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_Kx1by8}, {4, streamQ4_Kx1by4}}},
-		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, []manyKernel{{8, streamQ6_Kx1by8}, {4, streamQ6_Kx1by4}}},
+	streamKernels = codeSet{
+		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1, streamQ4_1x2, streamQ4_1x3, streamQ4_1x4, streamQ4_1x6, streamQ4_1x8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_1x1by8}, {4, streamQ4_1x1by4}, {2, streamQ4_1x1by2}}},
+		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1, streamQ4_0x2, streamQ4_0x3, streamQ4_0x4, streamQ4_0x6, streamQ4_0x8}, 15, -8, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_0x1by8}, {4, streamQ4_0x1by4}, {2, streamQ4_0x1by2}}},
+		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1, streamQ8_0x2, streamQ8_0x3, streamQ8_0x4, streamQ8_0x6, streamQ8_0x8}, 128, -128, &naturalOrder, 1, packCodes, []manyKernel{{8, streamQ8_0x1by8}, {4, streamQ8_0x1by4}, {2, streamQ8_0x1by2}}},
+		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1, streamQ4_Kx2, streamQ4_Kx3, streamQ4_Kx4, streamQ4_Kx6, streamQ4_Kx8}, 15, 0, &quadOrder, 1, packCodes, []manyKernel{{8, streamQ4_Kx1by8}, {4, streamQ4_Kx1by4}, {2, streamQ4_Kx1by2}}},
+		tensor.Q6_K: {[]func(*codeArgs){streamQ6_Kx1, streamQ6_Kx2, streamQ6_Kx3, streamQ6_Kx4, streamQ6_Kx6, streamQ6_Kx8}, 15, -32, &quadOrder, 2, packCodes16, []manyKernel{{8, streamQ6_Kx1by8}, {4, streamQ6_Kx1by4}, {2, streamQ6_Kx1by2}}},
 	}
-	streamKernelsVEX = map[tensor.DType]*codeKernel{
+	streamKernelsVEX = codeSet{
 		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVXVNNI, streamQ4_1x2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
 		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVXVNNI, streamQ4_0x2AVXVNNI}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
 		tensor.Q4_K: {[]func(*codeArgs){streamQ4_Kx1AVXVNNI, streamQ4_Kx2AVXVNNI}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
 	}
-	streamKernelsAVX2 = map[tensor.DType]*codeKernel{
+	streamKernelsAVX2 = codeSet{
 		tensor.Q4_1: {[]func(*codeArgs){streamQ4_1x1AVX2, streamQ4_1x2AVX2}, 15, 0, &quadOrder8, 1, packCodesAVX2, nil},
 		tensor.Q4_0: {[]func(*codeArgs){streamQ4_0x1AVX2, streamQ4_0x2AVX2}, 15, -8, &quadOrder8, 1, packCodesAVX2, nil},
 		tensor.Q8_0: {[]func(*codeArgs){streamQ8_0x1AVX2, streamQ8_0x2AVX2}, 128, -128, &wordOrder8, 1, packWordsAVX2, nil},
