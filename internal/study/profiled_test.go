@@ -35,3 +35,26 @@ func TestProfileRunCountsItsIterations(t *testing.T) {
 		t.Errorf("%d runs, expected one per token: %d", n, iterations*tokens)
 	}
 }
+
+// A profiling run keeps keys and values as a generating command does: in half precision
+// unless f32 is asked for.
+func TestProfileRunKeepsKeysInHalfPrecision(t *testing.T) {
+	name := builtin.Default(builtin.Generator)
+	if name == "" {
+		t.Skip("the program has no model that generates")
+	}
+	state := func(precision string) (bytes int64) {
+		o := ProfileOptions{Options: Options{Model: name, Precision: precision}, Work: "generate", Iterations: 1, Tokens: 2}
+		r, err := ProfileRun(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Profile.Plans {
+			bytes = max(bytes, p.MemoryBytes["state"])
+		}
+		return bytes
+	}
+	if half, whole := state("auto"), state("f32"); half == 0 || whole != 2*half {
+		t.Errorf("%d bytes of state with precision auto, expected half of the %d with f32", half, whole)
+	}
+}

@@ -107,7 +107,7 @@ func (s *session) start(o *opened, x setup) (*running, error) {
 	if x.Precision == "" {
 		x.Precision = s.precision()
 	}
-	x.engine.Invariant = s.Invariant
+	x.engine.Invariant, x.engine.KVType = s.Invariant, engine.DefaultKVType(string(x.Precision))
 	r := &running{setup: x}
 	defer r.enter()()
 	var err error
