@@ -11,7 +11,8 @@ const (
 	// aheadBytes is how much of the weights of its next shares a waiting worker
 	// prefetches: what memory delivers while it waits for a barrier of some
 	// microseconds. One of more than fewWorkers waits longer, because the slowest of
-	// many is slower than that of a few; it prefetches up to aheadOfMany.
+	// many is slower than that of a few; it prefetches up to aheadOfMany. 16 workers
+	// decode Llama 1B 1 to 2 per cent slower with half of it, and no faster with twice.
 	aheadBytes  = 16 << 10
 	aheadOfMany = 256 << 10
 	// aheadEach is how much it asks for before it looks at the barrier again.

@@ -43,47 +43,47 @@ func (k *attention) tiles(b tensor.Bind) int {
 // tileCost is the cost of one key head of the tile of keys [a,z).
 func tileCost(a, z int) int { return 5 * (z - a + 16) }
 
-// unit is the number of heads of a tile that stay together in n shares: all if there
-// are enough tiles, else those of one key head. In a run of single queries that is cut
-// for more than fewWorkers, the heads of a key head are divided if there are at least two
-// workers per tile of a key head. If fewer take part, one may read the keys of a tile more
-// than once.
-func (k *attention) unit(b tensor.Bind, n int) int {
-	tiles, group := k.tiles(b), k.Heads/k.KVHeads
-	if tiles >= n {
+// whole reports whether there are so many tiles of single queries that shares take them
+// whole. Fewer are divided by heads.
+func (k *attention) whole(tiles int) bool { return tiles >= sharesEach*k.workers }
+
+// unit is how many heads of so many tiles stay together in shares: all of a tile, if tiles
+// stay whole, those of a key head for a few workers, and one for many. Two workers that
+// divided the nine heads of three key heads took longer than with one key head more for
+// one of them: the keys of the second were read twice.
+func (k *attention) unit(tiles int) int {
+	switch {
+	case k.whole(tiles):
 		return k.Heads
+	case k.workers <= fewWorkers:
+		return k.Heads / k.KVHeads
 	}
-	most := min(n, k.workers)
-	if most <= fewWorkers || tiles == 0 || b.T != b.S {
-		return group
-	}
-	parts := max(1, most/(tiles*k.KVHeads))
-	return (group + parts - 1) / parts
+	return 1
 }
 
-// eachTile visits the tiles of a single query with visible keys [lo,hi), cut into
-// units of heads. A unit belongs to share i of n if the middle of its cost does. at is
-// the cost before the sequence. Heads [h0,h1) are whole groups, or a part of one.
+// eachTile visits what belongs to share i of n of the tiles of a single query with visible
+// keys [lo,hi), cut into units of heads: a unit does so if the middle of its cost does. at
+// is the cost before the sequence. Heads [h0,h1) are whole groups, or a part of one: a share
+// whose heads begin or end within a group reads its keys as another does.
 func (k *attention) eachTile(lo, hi, at, total, i, n, unit int, f func(tile, h0, h1 int)) {
 	group := k.Heads / k.KVHeads
 	at, total = at*group, total*group // per head
 	for tile, a := 0, lo; a < hi; tile, a = tile+1, a+oneTile {
-		c := tileCost(a, min(a+oneTile, hi))
+		c := unit * tileCost(a, min(a+oneTile, hi))
 		h0, h1 := k.Heads, 0
-		for h, z := 0, 0; h < k.Heads; h = z {
-			if z = h + unit; unit < group {
-				z = min(z, h-h%group+group)
+		for h := 0; h < k.Heads; h += unit {
+			if (2*at+c)*n/(2*total) == i {
+				h0, h1 = min(h0, h), h+unit
 			}
-			if (2*at+(z-h)*c)*n/(2*total) == i {
-				if h0, h1 = min(h0, h), z; unit < group {
-					f(tile, h0, h1)
-					h0, h1 = k.Heads, 0
-				}
-			}
-			at += (z - h) * c
+			at += c
 		}
-		if h0 < h1 {
-			f(tile, h0, h1)
+		for h0 < h1 {
+			z := min(h1, h0-h0%group+group)
+			if h0%group == 0 && z-h0 == group {
+				z = h1 - h1%group
+			}
+			f(tile, h0, z)
+			h0 = z
 		}
 	}
 }

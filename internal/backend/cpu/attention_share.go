@@ -14,6 +14,10 @@ const spanAlign = 32
 // far less than in products, because multiplying is a small part of attention.
 const minScores = 1 << 14
 
+// largeScores is the least work of a share of single queries, in multiply-adds, if a worker
+// has several.
+const largeScores = 1 << 19
+
 // width is by the number of score elements; tiles are whole ones.
 func (k *attention) width(b tensor.Bind, n int) int {
 	qs := k.qStart.all(b)
@@ -28,8 +32,13 @@ func (k *attention) width(b tensor.Bind, n int) int {
 	}
 	long := work / maxMACs
 	shares := max(1, min(max(n, long), work/minScores))
-	if tiles := k.tiles(b); tiles*sharesEach >= n { // enough of them to leave them whole
+	switch tiles := k.tiles(b); {
+	case tiles == 0 || n == 1:
+	case k.whole(tiles):
 		shares = max(min(shares, tiles), long, 1)
+	case b.T == b.S: // one large share each, so that few keys are read twice
+		each := min(sharesEach, work/(k.workers*largeScores))
+		shares = max(min(shares, k.workers*max(1, each)), long, 1)
 	}
 	return shares
 }
@@ -73,7 +82,7 @@ func (k *attention) runShare(w *worker, b tensor.Bind, i, n int) {
 // Consecutive blocks mostly find their keys packed already. For single queries it visits tiles.
 func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, h0, h1, keys int)) {
 	qs := k.qStart.all(b)
-	total, unit := 0, k.unit(b, n)
+	total, unit := 0, k.unit(k.tiles(b))
 	for s := 0; s+1 < len(qs); s++ {
 		total += k.KVHeads * k.headCost(s, int(qs[s+1]-qs[s]))
 	}
