@@ -40,6 +40,7 @@ const (
 	codeNextBias = 64
 	codeGroups   = 72
 	codeTables   = 80
+	codeBehind   = 88
 )
 
 // Offsets in codeTables.
@@ -53,7 +54,7 @@ const (
 	codeHigh   = 204 // bits 4 and 5 of each byte
 	codeByte   = 208 // the lowest byte
 	codeSign   = 212 // the sign
-	tabScales  = 216 // room for what scales become: with AVX2 from here, for four panels from the next multiple of 64
+	tabScales  = 216 // room for what scales become: with AVX2 from here, for several panels from the next multiple of 64
 )
 
 // codeAhead is how far beyond the next group L2 is filled. Half and twice of it

@@ -68,7 +68,7 @@ func (g *asm) streamMany(s streamStorage, n int) {
 // manyGroups multiplies with the panels of n streams, the next of each at a time, and
 // ends the kernel: step adds the products of the columns that are counted as one and moves
 // the streams on. L2 is asked for what lies far bytes ahead. In the last steps, that is
-// the n streams behind these.
+// the n streams that come next, codeBehind bytes behind the end of the first.
 func (g *asm) manyGroups(n, far, last int, step func()) {
 	group, loop, same := g.fresh("group"), g.fresh("loop"), g.fresh("same")
 	g.f("MOVQ R14, bias-24(SP)")
@@ -95,14 +95,8 @@ func (g *asm) manyGroups(n, far, last int, step func()) {
 	g.f("JNE %s", same)
 	g.f("CMPQ R11, $1")
 	g.f("JNE %s", same)
-	switch n { // all of them but one, from where the first ends
-	case 2:
-		g.f("ADDQ R9, R13")
-	case 4:
-		g.f("ADDQ BX, R13")
-	case 8:
-		g.f("ADDQ BX, R13")
-		g.f("LEAQ (R13)(R9*4), R13")
+	g.f("ADDQ %d(R8), R13", codeBehind)
+	if n > 4 {
 		g.f("LEAQ (R13)(R9*4), R14")
 	}
 	g.label(same)

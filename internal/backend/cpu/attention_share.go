@@ -18,13 +18,17 @@ const minScores = 1 << 14
 // has several.
 const largeScores = 1 << 19
 
-// width is by the number of score elements; tiles are whole ones.
+// width is by the number of score elements.
 func (k *attention) width(b tensor.Bind, n int) int {
 	qs := k.qStart.all(b)
 	work := 0
 	for s := 0; s+1 < len(qs); s++ {
 		q := int(qs[s+1] - qs[s])
 		keys := k.keys(s, q)
+		if k.single(q) {
+			lo, hi := k.Visible(keys-1, keys)
+			keys = hi - lo
+		}
 		if k.class == BF16 && q > 1 {
 			q, keys = (q+15)/16*16, (keys+15)/16*16
 		}
@@ -82,7 +86,7 @@ func (k *attention) runShare(w *worker, b tensor.Bind, i, n int) {
 // Consecutive blocks mostly find their keys packed already. For single queries it visits tiles.
 func (k *attention) eachSpan(b tensor.Bind, i, n int, f func(s, kv, t0, t1, q0, q1, keys int), tiles func(s, t, tile, h0, h1, keys int)) {
 	qs := k.qStart.all(b)
-	total, unit := 0, k.unit(k.tiles(b))
+	total, unit := 0, k.unit(b, k.tiles(b))
 	for s := 0; s+1 < len(qs); s++ {
 		total += k.KVHeads * k.headCost(s, int(qs[s+1]-qs[s]))
 	}

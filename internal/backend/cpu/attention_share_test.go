@@ -85,11 +85,44 @@ func TestSharesOfTiles(t *testing.T) {
 	}
 }
 
+// TestWidthOfSingleQueries: one share per worker of a short context, several of a longer
+// one, and whole tiles where there are enough; what a window hides counts for nothing.
+func TestWidthOfSingleQueries(t *testing.T) {
+	llama := graph.AttentionAttr{Heads: 32, KVHeads: 8, HeadDim: 64, Causal: true}
+	for _, c := range []struct {
+		attr    graph.AttentionAttr
+		lens    []int32
+		workers int
+		want    int
+	}{
+		{llama, []int32{150}, 2, 2},
+		{llama, []int32{300}, 2, 2},
+		{llama, []int32{300}, 16, 16},
+		{llama, []int32{4}, 16, 1},
+		{llama, []int32{150}, 1, 1},
+		{llama, []int32{1024}, 2, 4},
+		{llama, []int32{4096}, 2, 8},
+		{llama, []int32{4096}, 16, 16},
+		{llama, []int32{150, 150, 150, 150}, 2, 2},
+		{llama, []int32{150, 150, 150, 150, 150, 150, 150, 150}, 2, 8},
+		{graph.AttentionAttr{Heads: 8, KVHeads: 4, HeadDim: 256, Window: 512, Causal: true}, []int32{32768}, 8, 8},
+	} {
+		k := &attention{AttentionAttr: c.attr, workers: c.workers, class: F32, paged: true, direct: true, kvLen: ints{full: c.lens, cols: 1, outer: tensor.Fixed(len(c.lens))}}
+		k.qStart = ints{cols: 1, outer: tensor.Fixed(len(c.lens) + 1)}
+		for i := range len(c.lens) + 1 {
+			k.qStart.full = append(k.qStart.full, int32(i))
+		}
+		if got, _ := cutStep(k, tensor.Bind{T: len(c.lens), S: len(c.lens)}, c.workers); got != c.want {
+			t.Errorf("%d heads, %v, %d workers: %d shares, expected %d", c.attr.Heads, c.lens, c.workers, got, c.want)
+		}
+	}
+}
+
 // checkTiles checks n shares of single queries over lens keys.
 func checkTiles(t *testing.T, k *attention, lens []int32, n int) {
 	group, all := k.Heads/k.KVHeads, k.tiles(tensor.Bind{})
 	what := fmt.Sprintf("%d:%d heads, %v, %d workers, %d shares", k.Heads, k.KVHeads, lens, k.workers, n)
-	unitHeads := k.unit(all)
+	unitHeads := k.unit(tensor.Bind{}, all)
 	seen, scores := map[[3]int]int{}, make([]int, n)
 	for i := range n {
 		parts := 0

@@ -154,6 +154,6 @@ func (p *i16Direct) split() split {
 }
 
 func (p *i16Direct) multiply(w *worker, t task, c0, c1 int) {
-	g := gemm.CodeTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch}
+	g := gemm.CodeTask{M: t.rows, A: t.x.f32, LDA: p.w.K, W: p.w, C: t.y, LDC: p.w.N, Bias: t.bias, Epoch: w.epoch, Next: w.next}
 	gemm.RunCodes(&g, c0, c1, p.scratch.of[w.lane])
 }

@@ -169,6 +169,9 @@ func (l *linearGLU) runShares(w *worker, b tensor.Bind, i, j, n int) {
 		x, y := in.from(m), l.y.full[m*n:]
 		tmp := w.scratch.f[:rows*n]
 		next := w.next
+		if next == nil && c1 < l.gate.n {
+			next = firstOf(g, all, c1, l.gate.n) // of the claim that follows
+		}
 		w.next = firstOf(u, all, c0, c1)
 		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)
 		w.next = next

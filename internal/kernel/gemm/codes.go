@@ -37,6 +37,7 @@ type CodeTask struct {
 	// Epoch, where it is not 0, says that A holds what it held at the last task
 	// with the same one.
 	Epoch uint64
+	Next  *byte // what is read after W, if that is known
 }
 
 // CodeScratch is one worker's workspace.

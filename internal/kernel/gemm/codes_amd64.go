@@ -81,6 +81,7 @@ type codeArgs struct {
 	nextBias int // bytes from one group to the next
 	groups   int // of 16 weight rows, or panels of each stream
 	tables   *codeTables
+	behind   int // with several streams: bytes from the end of the first to what is read next
 }
 
 // codeTables are the constants of a kernel.
@@ -161,7 +162,8 @@ func codeSize(m int) (size int) {
 }
 
 // codeBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
-// call, which then takes well under 100 us.
+// call, which then takes well under 100 us. Long panels that are multiplied together may
+// have four times as many.
 const codeBlocks = 512
 
 func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) {

@@ -134,28 +134,33 @@ func checkTask(t *testing.T, w *Stored, m int, bias bool) {
 	}
 }
 
-// TestFourPanels: one row gives the same bits with four panels at once, behind a
-// first column that does not begin four, and with each panel alone.
-func TestFourPanels(t *testing.T) {
-	for _, tier := range isa.Available() {
-		defer isa.Use(tier)()
-		for _, d := range codes.Types() {
-			for _, k := range []int{256, 2560} {
-				w := panelsOf(t, codeWeights(t, d, 13*codeGroup+5, k))
-				task := CodeTask{M: 1, A: seeded(k, 1), LDA: k, W: w, C: make([]float32, w.N), LDC: w.N, Bias: seeded(w.N, 2)}
-				s := NewCodeScratch(k)
-				for n := 0; n < w.N; n += codeGroup {
-					RunCodes(&task, n, min(w.N, n+codeGroup), s)
+// TestPanelsTogether: one row gives the same bits with several panels at once, behind a
+// first column that does not begin one, and with each panel alone, whatever comes next.
+func TestPanelsTogether(t *testing.T) {
+	for _, d := range codes.Types() {
+		for i, size := range [][2]int{{13*codeGroup + 5, 256}, {13*codeGroup + 5, 2560}, {135*codeGroup + 9, 256}, {2 * codeGroup, 512}, {3*codeGroup + 1, 256}, {8 * codeGroup, 20480}} {
+			n, k := size[0], size[1]
+			w := panelsOf(t, codeWeights(t, d, n, k))
+			task := CodeTask{M: 1, A: seeded(k, 1), LDA: k, W: w, LDC: n}
+			if i%2 == 0 {
+				task.Bias = seeded(n, 2)
+			}
+			for _, tier := range isa.Available() {
+				restore, s := isa.Use(tier), NewCodeScratch(k)
+				task.C, task.Next = make([]float32, n), nil
+				for c := 0; c < n; c += codeGroup {
+					RunCodes(&task, c, min(n, c+codeGroup), s)
 				}
 				want := task.C
-				for _, first := range []int{0, codeGroup, 7} {
-					task.C = slices.Clone(want)
+				for j, first := range []int{0, codeGroup, 7} {
+					task.C, task.Next = slices.Clone(want), [...]*byte{nil, &w.Data[0], new(byte)}[j] // prefetched, not read
 					clear(task.C[first:])
-					RunCodes(&task, first, w.N, s)
+					RunCodes(&task, first, n, s)
 					if !slices.Equal(task.C, want) {
-						t.Errorf("%v, %v, %d columns from %d on: other bits than each panel alone", tier, d, k, first)
+						t.Errorf("%v, %v, %d rows of %d, columns from %d on: other bits than each panel alone", tier, d, n, k, first)
 					}
 				}
+				restore()
 			}
 		}
 	}

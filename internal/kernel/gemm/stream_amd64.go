@@ -1,6 +1,8 @@
 package gemm
 
 import (
+	"unsafe"
+
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/tensor"
 )
@@ -244,7 +246,7 @@ type manyKernel struct {
 	run     func(*codeArgs)
 }
 
-// mostStreams is that of any manyKernel.
+// mostStreams is the most that a manyKernel has.
 const mostStreams = 8
 
 // CodeStreams is as how many streams RunCodes first reads panels of w for columns [n0,n1)
@@ -254,11 +256,12 @@ func CodeStreams(w *Stored, rows, n0, n1 int) (streams, apart int) {
 	if kernel == nil {
 		return 1, 0
 	}
-	many, panels := kernel.together(w, rows, n0, n1)
+	bytes := codes.PanelBytes(w.DType, w.K)
+	many, panels := kernel.together(w, rows, n0, n1, bytes)
 	if many == nil {
 		return 1, 0
 	}
-	return many.streams, panels / many.streams * codes.PanelBytes(w.DType, w.K)
+	return many.streams, panels / many.streams * bytes
 }
 
 // longStream is the least that more than four streams have in a call, each: shorter ones
@@ -266,12 +269,13 @@ func CodeStreams(w *Stored, rows, n0, n1 int) (streams, apart int) {
 const longStream = 16 << 10
 
 // together is the kernel for several streams that multiplies columns of w from n0 on, and
-// how many panels it does in a call; nil if each panel is multiplied alone.
-func (k *codeKernel) together(w *Stored, rows, n0, n1 int) (*manyKernel, int) {
-	if rows != 1 || n0%codeGroup != 0 {
+// how many panels, of so many bytes, it does in a call; nil if each panel is multiplied
+// alone.
+func (k *codeKernel) together(w *Stored, rows, n0, n1, bytes int) (*manyKernel, int) {
+	if rows != 1 || n0%codeGroup != 0 || len(k.many) == 0 {
 		return nil, 0
 	}
-	bytes, most, left := codes.PanelBytes(w.DType, w.K), codeBlocks/(w.K/codeLen), (n1-n0)/codeGroup
+	most, left := codeBlocks/(w.K/codeLen), (n1-n0)/codeGroup
 	for i := range k.many {
 		n := k.many[i].streams
 		each := max(1, min(left, most)/n)
@@ -292,7 +296,7 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 	*a = codeArgs{steps: w.K / max(codeLen, w.DType.Info().BlockLen), tables: &s.table}
 	for n := n0; n < n1; {
 		first, panels := n/codeGroup, min((n1-n)/codeGroup, max(1, codeBlocks/steps))
-		many, together := kernel.together(w, t.M, n, n1)
+		many, together := kernel.together(w, t.M, n, n1, bytes)
 		if many != nil {
 			panels = together
 		}
@@ -314,6 +318,9 @@ func (s *CodeScratch) stream(t *CodeTask, n0, n1 int) {
 		a.w, a.groups = &w.Data[first*bytes], panels
 		if many != nil {
 			each := panels / many.streams
+			if a.behind = (panels - each) * bytes; end == n1 && t.Next != nil {
+				a.behind = int(uintptr(unsafe.Pointer(t.Next)) - uintptr(unsafe.Pointer(a.w)) - uintptr(each*bytes))
+			}
 			a.rowBytes, a.groups = each*bytes, each
 			a.strideY, a.rows = each*codeGroup*4, each*a.nextBias
 			a.x, a.y = &s.x[0], &y[0]

@@ -1097,7 +1097,7 @@ loop20:
 	JNE same21
 	CMPQ R11, $1
 	JNE same21
-	ADDQ R9, R13
+	ADDQ 88(R8), R13
 
 same21:
 	VCVTPH2PS (SI), Z25
@@ -1270,7 +1270,7 @@ loop23:
 	JNE same24
 	CMPQ R11, $1
 	JNE same24
-	ADDQ BX, R13
+	ADDQ 88(R8), R13
 
 same24:
 	VCVTPH2PS (SI), Z25
@@ -1569,8 +1569,7 @@ loop26:
 	JNE same27
 	CMPQ R11, $1
 	JNE same27
-	ADDQ BX, R13
-	LEAQ (R13)(R9*4), R13
+	ADDQ 88(R8), R13
 	LEAQ (R13)(R9*4), R14
 
 same27:
@@ -3148,7 +3147,7 @@ loop47:
 	JNE same48
 	CMPQ R11, $1
 	JNE same48
-	ADDQ R9, R13
+	ADDQ 88(R8), R13
 
 same48:
 	VCVTPH2PS (SI), Z25
@@ -3321,7 +3320,7 @@ loop50:
 	JNE same51
 	CMPQ R11, $1
 	JNE same51
-	ADDQ BX, R13
+	ADDQ 88(R8), R13
 
 same51:
 	VCVTPH2PS (SI), Z25
@@ -3620,8 +3619,7 @@ loop53:
 	JNE same54
 	CMPQ R11, $1
 	JNE same54
-	ADDQ BX, R13
-	LEAQ (R13)(R9*4), R13
+	ADDQ 88(R8), R13
 	LEAQ (R13)(R9*4), R14
 
 same54:
@@ -5215,7 +5213,7 @@ loop74:
 	JNE same75
 	CMPQ R11, $1
 	JNE same75
-	ADDQ R9, R13
+	ADDQ 88(R8), R13
 
 same75:
 	VCVTPH2PS (SI), Z25
@@ -5388,7 +5386,7 @@ loop77:
 	JNE same78
 	CMPQ R11, $1
 	JNE same78
-	ADDQ BX, R13
+	ADDQ 88(R8), R13
 
 same78:
 	VCVTPH2PS (SI), Z25
@@ -5687,8 +5685,7 @@ loop80:
 	JNE same81
 	CMPQ R11, $1
 	JNE same81
-	ADDQ BX, R13
-	LEAQ (R13)(R9*4), R13
+	ADDQ 88(R8), R13
 	LEAQ (R13)(R9*4), R14
 
 same81:
@@ -10198,7 +10195,7 @@ loop137:
 	JNE same138
 	CMPQ R11, $1
 	JNE same138
-	ADDQ R9, R13
+	ADDQ 88(R8), R13
 
 same138:
 	LEAQ 279(R15), DX
@@ -10582,7 +10579,7 @@ loop141:
 	JNE same142
 	CMPQ R11, $1
 	JNE same142
-	ADDQ R9, R13
+	ADDQ 88(R8), R13
 
 same142:
 	LEAQ 279(R15), DX
@@ -11011,7 +11008,7 @@ loop145:
 	JNE same146
 	CMPQ R11, $1
 	JNE same146
-	ADDQ BX, R13
+	ADDQ 88(R8), R13
 
 same146:
 	LEAQ 279(R15), DX
@@ -11719,7 +11716,7 @@ loop149:
 	JNE same150
 	CMPQ R11, $1
 	JNE same150
-	ADDQ BX, R13
+	ADDQ 88(R8), R13
 
 same150:
 	LEAQ 279(R15), DX
@@ -12520,8 +12517,7 @@ loop153:
 	JNE same154
 	CMPQ R11, $1
 	JNE same154
-	ADDQ BX, R13
-	LEAQ (R13)(R9*4), R13
+	ADDQ 88(R8), R13
 	LEAQ (R13)(R9*4), R14
 
 same154:
@@ -13884,8 +13880,7 @@ loop157:
 	JNE same158
 	CMPQ R11, $1
 	JNE same158
-	ADDQ BX, R13
-	LEAQ (R13)(R9*4), R13
+	ADDQ 88(R8), R13
 	LEAQ (R13)(R9*4), R14
 
 same158:
