@@ -26,7 +26,7 @@ const (
 	normX, normAdd, normSum, normY, normHalf            = 0, 8, 16, 24, 32
 	normW, normBias, normPre                            = 40, 48, 56
 	normStrideSum, normStrideY, normStepHalf, normBytes = 64, 72, 80, 88
-	normRows, normEps, normPreEps, normCount            = 96, 104, 112, 120
+	normRows, normEps, normPreEps, normCount, normLast  = 96, 104, 112, 120, 128
 )
 
 func genNorms(g *asm) {
@@ -51,20 +51,27 @@ func (n *normKernel) gen(k *vkernel) {
 	if !n.add {
 		source = "SI"
 	}
-	k.f("LEAQ (SI)(R12*1), AX")
+	// A pass prefetches what comes next, from reg on: the next row of what it reads. After
+	// the task's last row there is none; then it is what a later pass reads.
+	prefetch := func(reg, reads, last string) {
+		k.f("MOVQ %d(R13), %s", normRows, reg)
+		k.f("CMPQ %s, %d(R13)", reg, normLast)
+		k.f("LEAQ (%s)(R12*1), %s", reads, reg)
+		k.f("CMOVQEQ %s, %s", last, reg)
+	}
 	if n.pre {
-		k.f("LEAQ (BX)(R12*1), AX")
+		prefetch("AX", "BX", "SI")
 		k.pass(func(o int) {
 			k.f("PREFETCHT0 %d(AX)(CX*1)", 64*o)
 			k.f("VMOVUPS %d(BX)(CX*1), Z%d", 64*o, 4+o)
 			k.f("VFMADD231PS Z%d, Z%d, Z%d", 4+o, 4+o, o)
 		})
 		k.factor(normPreEps)
-		k.f("LEAQ (SI)(R12*1), AX")
 	}
+	prefetch("AX", "SI", "R9")
 	alone := n.add && !n.pre && !n.layer // there is no other pass to ask for both operands in
 	if alone {
-		k.f("LEAQ (BX)(R12*1), R11")
+		prefetch("R11", "BX", "R9")
 	}
 	k.pass(func(o int) {
 		at := 64 * o
@@ -98,7 +105,7 @@ func (n *normKernel) gen(k *vkernel) {
 		k.f("VDIVSS X1, X0, X0")
 		k.f("VBROADCASTSS X0, Z8")
 		if n.add {
-			k.f("LEAQ (BX)(R12*1), AX")
+			prefetch("AX", "BX", "R10")
 		}
 		k.pass(func(o int) {
 			if n.add {

@@ -53,6 +53,7 @@ type normArgs struct {
 	rows           int
 	eps, preEps    float64
 	count          float64
+	last           int // 1 if no more rows follow, else 0
 }
 
 // RunNorm computes rows [r0,r1).
@@ -78,6 +79,9 @@ func RunNorm(t *NormTask, r0, r1 int) {
 	for r := r0; r < r1; r += a.rows {
 		a.rows = min(MR-r%MR, r1-r)
 		rows := a.rows // which the kernel counts down
+		if a.last = 0; r+rows == r1 {
+			a.last = 1
+		}
 		a.x = &t.X[r*t.N]
 		if adds {
 			a.add = &t.Add[r*t.N]
