@@ -13,11 +13,13 @@ import (
 
 // ownNorm is a norm of few rows, with the sum before it, that every worker computes
 // for itself in its own memory, so that no barrier is needed between the norm and
-// the products of the step.
+// the products of the step. The next such norm adds to the sum, so a worker keeps that too:
+// else all would read it from the cache of the one that writes it for other steps.
 type ownNorm struct {
 	normed
-	format *plan.Format // nil: f32
-	made   *perWorker[*ownRows]
+	format   *plan.Format // nil: f32
+	from, to *graph.Value // what is added to, and the sum; nil where there is none
+	made     *perWorker[*ownRows]
 }
 
 // ownRows are the rows that one worker has computed for itself.
@@ -25,6 +27,10 @@ type ownRows struct {
 	y     []float32
 	half  []uint16 // y in bf16
 	epoch uint64   // of the worker when it computed them
+
+	sum []float32
+	of  *graph.Value // that sum is
+	run uint64       // of the exec when it was
 }
 
 // newOwnNorm binds the norm that the step at hand has before its products.
@@ -35,22 +41,25 @@ func newOwnNorm(b *binder) *ownNorm {
 	slot := b.slot(func(s *plan.Step) bool { return len(s.Before) > 0 })
 	k.made = scratchFor(b, fmt.Sprintf("own rows %d", slot), [2]int{k.y.rows(b.plan.Max) * k.y.cols}, func(size [2]int) *ownRows {
 		n := size[0]
-		return &ownRows{y: make([]float32, n), half: make([]uint16, n)}
+		return &ownRows{y: make([]float32, n), half: make([]uint16, n), sum: make([]float32, n)}
 	})
+	if k.sum.present() {
+		add := b.step.Before[len(b.step.Before)-2]
+		k.from, k.to = add.In[0], add.Out[0]
+	}
 	return k
 }
 
 // of computes the norm unless the worker has already computed it. If other steps
-// read the sum, the first share computes the norm in any case and writes the sum;
-// for other shares a worker keeps no more than one row of it.
+// read the sum, the first share computes the norm in any case and writes the sum.
 func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
 	r, rows := k.made.of[w.lane], k.y.rows(b)
 	n := rows * k.y.cols
 	writes := share == 0 && k.sum.present()
 	if rows > 0 && (w.epoch == 0 || r.epoch != w.epoch || writes) {
 		one := k.normed
-		if one.y.full = r.y[:n]; !writes {
-			one.sum, one.task.Sum = mat{}, nil
+		if one.y.full = r.y[:n]; k.to != nil {
+			k.keep(&one, r, w.run(), n, writes)
 		}
 		if k.format != nil {
 			one.y.full, one.out = nil, r.half[:n]
@@ -63,6 +72,18 @@ func (k *ownNorm) of(w *worker, b tensor.Bind, share int) operand {
 		x.raw = unsafe.Slice((*byte)(unsafe.Pointer(&r.half[0])), k.format.Bytes(rows, k.y.cols))
 	}
 	return x
+}
+
+// keep lets one begin with the sum that the worker has kept, if that is what it adds to,
+// and keep its own sum there, unless it writes that for others: then it has it in its cache.
+func (k *ownNorm) keep(one *normed, r *ownRows, run uint64, n int, writes bool) {
+	if r.of == k.from && r.run == run {
+		one.x.full, one.task.X = r.sum[:n], r.sum[:n]
+	}
+	if r.of = nil; !writes {
+		one.sum.full, one.task.Sum = r.sum[:n], r.sum[:n]
+		r.of, r.run = k.to, run
+	}
 }
 
 // label joins the names of the norm and of the products.
