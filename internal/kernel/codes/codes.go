@@ -55,7 +55,7 @@ type layout struct {
 	unpack func(dst, src []byte, r int)
 }
 
-var layouts = map[tensor.DType]*layout{
+var layouts = [1 << 8]*layout{
 	tensor.Q4_0: {32, 288, 18, halves, 0x6bff, packQ4_0, unpackQ4_0},
 	tensor.Q4_1: {32, 320, 20, 2 * halves, 0x6bff, packQ4_1, unpackQ4_1},
 	tensor.Q8_0: {32, 544, 34, halves, 0x5fff, packQ8_0, unpackQ8_0},
