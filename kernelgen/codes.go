@@ -249,7 +249,7 @@ func (g *asm) codeSum(lo, hi, scale, sum, to int) {
 // makes its scale so. With sums by 16, those of the second 16 values are 32 bytes
 // behind those of the first.
 func (g *asm) packCodes(name string, by16 bool) {
-	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 16, 56)
+	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 80, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")
@@ -257,13 +257,16 @@ func (g *asm) packCodes(name string, by16 bool) {
 	g.f("MOVQ stride+24(FP), DX")
 	g.f("MOVQ steps+32(FP), CX")
 	g.f("MOVQ constants+40(FP), AX")
-	g.f("VPBROADCASTD (AX), Z31") // all bits but the sign
-	g.f("VMOVSS 4(AX), X30")      // the largest integer
-	g.f("VMOVSS 8(AX), X29")      // its inverse
+	g.f("VPBROADCASTD (AX), Z31")  // all bits but the sign
+	g.f("VBROADCASTSS 4(AX), X30") // the largest integer
+	g.f("VBROADCASTSS 8(AX), X29") // its inverse
 	g.f("VPBROADCASTD 12(AX), Z28")
 	g.f("MOVQ order+48(FP), AX")
 	g.f("VMOVDQU32 (AX), Z27")
-	loop := g.fresh("loop")
+	loop, end := g.fresh("loop"), g.fresh("end")
+	g.packFour(by16, loop)
+	g.f("TESTQ CX, CX")
+	g.f("JZ %s", end)
 	g.label(loop)
 	g.f("VMOVUPS (SI), Z0")
 	g.f("VMOVUPS 64(SI), Z1")
@@ -313,5 +316,99 @@ func (g *asm) packCodes(name string, by16 bool) {
 	g.f("ADDQ DX, R8")
 	g.f("DECQ CX")
 	g.f("JNZ %s", loop)
+	g.label(end)
 	g.ret()
+}
+
+// packFour is packCodes for four steps at a time while there are so many, then it goes on
+// at less. One step alone takes twice as long: shuffles, of which the processor makes one
+// per cycle, fold each step's maximum and sum, and narrow each byte.
+func (g *asm) packFour(by16 bool, less string) {
+	const first, bytes, turn, low, round = 14, 26, 25, 23, 24
+	g.f("CMPQ CX, $4")
+	g.f("JLT %s", less)
+	g.f("VPMOVDB Z27, X%d", bytes) // the order of 16 bytes
+	g.f("VSHUFI32X4 $0, Z%d, Z%d, Z%d", bytes, bytes, bytes)
+	g.f("MOVQ $0x0d0905010c080400, AX")
+	g.f("VMOVQ AX, X%d", turn)
+	g.f("MOVQ $0x0f0b07030e0a0602, AX")
+	g.f("VPINSRQ $1, AX, X%d, X%d", turn, turn)
+	g.f("VPMOVZXBD X%d, Z%d", turn, turn)
+	g.f("VPTERNLOGD $0xff, Z%d, Z%d, Z%d", low, low, low)
+	g.f("VPSRLW $8, Z%d, Z%d", low, low)
+	g.f("VPBROADCASTW X28, Z%d", round)
+	// Z8 to Z11, and X8 in the end, are what is folded.
+	fold := func(op string, of [4]int) {
+		for i := 0; i < 4; i += 2 {
+			g.f("VPUNPCKLDQ Z%d, Z%d, Z12", of[i+1], of[i])
+			g.f("VPUNPCKHDQ Z%d, Z%d, Z13", of[i+1], of[i])
+			g.f("%s Z13, Z12, Z%d", op, 8+i)
+		}
+		g.f("VPUNPCKLQDQ Z10, Z8, Z12")
+		g.f("VPUNPCKHQDQ Z10, Z8, Z13")
+		g.f("%s Z13, Z12, Z8", op)
+		g.f("VEXTRACTI64X4 $1, Z8, Y12")
+		g.f("%s Y12, Y8, Y8", op)
+		g.f("VEXTRACTI128 $1, Y8, X12")
+		g.f("%s X12, X8, X8", op)
+	}
+	steps := []string{"", "(DX*1)", "(DX*2)", "(R9*1)"}
+	scatter := func(at int) { // X8
+		g.f("VMOVUPS X8, four-48(SP)")
+		for b, step := range steps {
+			g.f("MOVL four-%d(SP), AX", 48-4*b)
+			g.f("MOVL AX, %d(R8)%s", at, step)
+		}
+	}
+	loop := g.fresh("four")
+	g.f("LEAQ (DX)(DX*2), R9")
+	g.label(loop)
+	for z := range 8 {
+		g.f("VMOVUPS %d(SI), Z%d", 64*z, z)
+	}
+	for b := range 4 {
+		g.f("VPANDD Z31, Z%d, Z%d", 2*b, 8+b)
+		g.f("VPANDD Z31, Z%d, Z12", 2*b+1)
+		g.f("VPMAXUD Z12, Z%d, Z%d", 8+b, 8+b)
+	}
+	fold("VPMAXUD", [4]int{8, 9, 10, 11})
+	g.f("VDIVPS X8, X30, X12")
+	g.f("VMOVUPS X12, inverse-32(SP)")
+	g.f("VMULPS X29, X8, X8") // the scales
+	g.f("VMOVUPS X8, X%d", first)
+	scatter(0)
+	for z := range 8 {
+		g.f("VMULPS.BCST inverse-%d(SP), Z%d, Z%d", 32-4*(z/2), z, z)
+		g.f("VCVTPS2DQ Z%d, Z%d", z, z)
+	}
+	sums := [][4]int{{8, 9, 10, 11}}
+	if by16 {
+		sums = [][4]int{{0, 2, 4, 6}, {1, 3, 5, 7}}
+	} else {
+		for b := range 4 {
+			g.f("VPADDD Z%d, Z%d, Z%d", 2*b, 2*b+1, 8+b)
+		}
+	}
+	for i, of := range sums {
+		fold("VPADDD", of)
+		g.f("VCVTDQ2PS X8, X8")
+		g.f("VMULPS X%d, X8, X8", first)
+		scatter(32 + 32*i)
+	}
+	for b, step := range steps {
+		g.f("VPACKSSDW Z%d, Z%d, Z8", 2*b+1, 2*b)
+		g.f("VPANDD Z%d, Z8, Z9", low)
+		g.f("VPADDW Z%d, Z8, Z8", round)
+		g.f("VPSRLW $8, Z8, Z8")
+		g.f("VPACKUSWB Z8, Z9, Z8")
+		g.f("VPERMD Z8, Z%d, Z8", turn)
+		g.f("VPSHUFB Z%d, Z8, Z8", bytes)
+		g.f("VMOVDQU64 Z8, (DI)%s", step)
+	}
+	g.f("ADDQ $512, SI")
+	g.f("LEAQ (DI)(DX*4), DI")
+	g.f("LEAQ (R8)(DX*4), R8")
+	g.f("SUBQ $4, CX")
+	g.f("CMPQ CX, $4")
+	g.f("JGE %s", loop)
 }
