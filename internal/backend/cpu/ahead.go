@@ -25,15 +25,23 @@ type coming struct {
 	mem     []byte
 	apart   int
 	streams int
-	bytes   int // that the worker reads in this order
-	first   int // where the first of the streams at hand begins
-	at      int // of each stream, what has been asked for
-	asked   int // of all
+	bytes   int        // that the worker reads in this order
+	first   int        // where the first of the streams at hand begins
+	at      int        // of each stream, what has been asked for
+	asked   int        // of all
+	keys    comingKeys // read before them
 }
 
-// fetch prefetches the next aheadEach bytes, divided among the streams, and reports
+// fetch prefetches the next aheadEach bytes or so, divided among the streams, and reports
 // whether there is more to prefetch.
-func (c *coming) fetch() bool {
+func (c *coming) fetch() (more bool) {
+	if c.keys.some() {
+		c.keys.fetch()
+		return true
+	}
+	if c.streams == 0 {
+		return false
+	}
 	each := aheadEach / c.streams
 	for i := range c.streams {
 		from := min(len(c.mem), c.first+i*c.apart+c.at)
@@ -140,13 +148,17 @@ func (k *siblings) ahead(b tensor.Bind, i, j, end, n int) coming {
 	return coming{}
 }
 
-// ahead is what the first share of a worker in group g reads first. How an open run is cut
-// is not known before.
-func (f *flight) ahead(lane int, g int32) coming {
+// ahead is what the first share of a worker in group g reads first. Attention reads keys and
+// values, and what follows it the first stream. How an open run is cut is not known before.
+func (f *flight) ahead(lane int, g int32) (next coming) {
 	e := f.exec
 	step := e.groups[g]
+	if step < len(e.streams) && e.streams[step] == nil {
+		next.keys = f.keysAhead(lane, step)
+		step = e.groups[g+1]
+	}
 	if f.open || step >= len(e.streams) || e.streams[step] == nil || lane >= int(f.cuts[step].queues) {
-		return coming{}
+		return next
 	}
 	c := f.cuts[step]
 	shares, queues := int(c.shares), int(c.queues)
@@ -155,12 +167,13 @@ func (f *flight) ahead(lane int, g int32) coming {
 	if c.most > 1 {
 		j = i + c.guide(end-i)
 	}
-	next := e.streams[step].ahead(f.bind, i, j, end, shares)
+	keys := next.keys
+	next = e.streams[step].ahead(f.bind, i, j, end, shares)
 	most := aheadBytes
 	if f.n > fewWorkers {
 		most = aheadOfMany
 	}
-	next.bytes = min(next.bytes, most)
+	next.bytes, next.keys = min(next.bytes, most), keys
 	return next
 }
 

@@ -56,9 +56,12 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 			t.Errorf("worker %d: the kernel is not told where its next weights begin", lane)
 		}
 	}
-	for _, none := range []coming{f.ahead(0, 0), f.ahead(workers, 1), f.ahead(0, 2)} {
-		if none.streams != 0 {
-			t.Error("something is prefetched for a step without a stream, a worker without a share, or the end of the run")
+	if before, next := f.ahead(1, 0), f.ahead(1, 1); before.streams != next.streams || &before.mem[0] != &next.mem[0] {
+		t.Error("before a step without a stream, another stream is prefetched than that of the step behind it")
+	}
+	for _, none := range []coming{f.ahead(workers, 0), f.ahead(workers, 1), f.ahead(0, 2)} {
+		if none.streams != 0 || none.fetch() {
+			t.Error("something is prefetched for a worker without a share, or the end of the run")
 		}
 	}
 	w.InPanels = false

@@ -218,6 +218,7 @@ type scratch struct {
 	rows    gemm.Rows
 	natural gemm.Natural
 	cached  gemm.Cached // a run of a cache's rows
+	read    readKeys
 }
 
 func newScratch(b *binder) *scratch {
