@@ -148,8 +148,9 @@ func (k *siblings) ahead(b tensor.Bind, i, j, end, n int) coming {
 	return coming{}
 }
 
-// ahead is what the first share of a worker in group g reads first. Attention reads keys and
-// values, and what follows it the first stream. How an open run is cut is not known before.
+// ahead is what the first share of a worker in group g reads first. If the group's first
+// step reads no stream, it is what the group behind reads first; if that step is attention,
+// keys and values come before. How an open run is cut is not known before.
 func (f *flight) ahead(lane int, g int32) (next coming) {
 	e := f.exec
 	step := e.groups[g]
@@ -169,12 +170,17 @@ func (f *flight) ahead(lane int, g int32) (next coming) {
 	}
 	keys := next.keys
 	next = e.streams[step].ahead(f.bind, i, j, end, shares)
-	most := aheadBytes
-	if f.n > fewWorkers {
-		most = aheadOfMany
-	}
-	next.bytes, next.keys = min(next.bytes, most), keys
+	next.bytes, next.keys = min(next.bytes, f.mostAhead()), keys
 	return next
+}
+
+// mostAhead is how many bytes of weights a waiting worker prefetches at most, and of keys
+// and values as many.
+func (f *flight) mostAhead() int {
+	if f.n > fewWorkers {
+		return aheadOfMany
+	}
+	return aheadBytes
 }
 
 // firstLine is where ahead begins; nil where there is nothing.

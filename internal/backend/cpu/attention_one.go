@@ -101,7 +101,7 @@ func (k *attention) tile(w *worker, b tensor.Bind, s, t, tile, h0, h1, keys int)
 	lo, hi := k.Visible(keys-1, keys)
 	a := lo + tile*oneTile
 	z, last := min(a+oneTile, hi), (hi-lo-1)/oneTile
-	k.remember(w, s, a, z, kv0, kv1)
+	k.remember(w, s, a, z, keys, kv0, kv1)
 	cols, ld := z-a, padded(z-a)
 	scores, sums := w.scratch.f[:heads*ld], w.scratch.f[heads*ld:][:heads] // [heads][ld], [heads]
 	q := k.q.full[t*k.q.cols+h0*d:]                                        // [heads][d]

@@ -218,7 +218,7 @@ type scratch struct {
 	rows    gemm.Rows
 	natural gemm.Natural
 	cached  gemm.Cached // a run of a cache's rows
-	read    readKeys
+	read    [2]readKeys // in layers without a window, and with one
 }
 
 func newScratch(b *binder) *scratch {

@@ -271,7 +271,7 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
 	next := f.ahead(lane, g)
-	more := next.streams > 0 || next.keys.some()
+	more := w.spins >= 0 && (next.streams > 0 || next.keys.some())
 	for st.waits(); f.released.Load() < g; st.waits() {
 		if f.stop.Load() {
 			return false
