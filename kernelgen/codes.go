@@ -249,7 +249,7 @@ func (g *asm) codeSum(lo, hi, scale, sum, to int) {
 // makes its scale so. With sums by 16, those of the second 16 values are 32 bytes
 // behind those of the first.
 func (g *asm) packCodes(name string, by16 bool) {
-	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 80, 56)
+	g.text(name, name+"(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)", 48, 56)
 	g.ftz()
 	g.f("MOVQ dst+0(FP), DI")
 	g.f("MOVQ sums+8(FP), R8")

@@ -108,6 +108,26 @@ func TestNorms(t *testing.T) {
 	if !slices.Equal(a.Y, b.Y) {
 		t.Error("in place the result differs")
 	}
+	// Where the sum takes the place of what is added to, as each worker keeps it.
+	for _, kind := range []NormKind{RMSAdd, RMSNormAdd, LayerAdd} {
+		for _, rows := range []int{1, 9, 32} {
+			a, b := normTask(kind, rows, 128), normTask(kind, rows, 128)
+			b.Sum = b.X
+			byVec(&a, 0, rows)
+			RunNorm(&b, 0, rows)
+			for r := range rows { // byVec stores no sum of one row
+				add, sum := a.Add[r*a.N:][:a.N], a.Sum[r*a.N:][:a.N]
+				if kind == RMSNormAdd {
+					vec.RMSNorm(sum, add, a.PreW, a.PreEps)
+					add = sum
+				}
+				vec.Add(sum, a.X[r*a.N:][:a.N], add)
+			}
+			if !slices.Equal(a.Sum, b.Sum) || !slices.Equal(a.Y, b.Y) || !slices.Equal(a.Half, b.Half) {
+				t.Errorf("kind %d, %d rows: with the sum in place the result differs", kind, rows)
+			}
+		}
+	}
 }
 
 // BenchmarkNorm takes turns with the kernels of vec, one after the other, at the

@@ -4185,7 +4185,7 @@ done54:
 	RET
 
 // func packCodes(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
-TEXT ·packCodes(SB), NOSPLIT, $80-56
+TEXT ·packCodes(SB), NOSPLIT, $48-56
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX
@@ -4405,7 +4405,7 @@ end56:
 	RET
 
 // func packCodes16(dst, sums *byte, x *float32, stride, steps int, constants *[5]float32, order *codeOrder)
-TEXT ·packCodes16(SB), NOSPLIT, $80-56
+TEXT ·packCodes16(SB), NOSPLIT, $48-56
 	STMXCSR save-8(SP)
 	MOVL save-8(SP), AX
 	ORL $0x8040, AX

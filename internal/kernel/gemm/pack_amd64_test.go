@@ -10,7 +10,8 @@ import (
 )
 
 // TestPackedTogether: steps that are packed four at a time have the bits of each alone,
-// whatever their number, except that the integers of a step whose scale is 0 say nothing.
+// whatever their number. The integers of a step whose scale is 0 say nothing and differ;
+// so do those of a step with a number that is not finite.
 func TestPackedTogether(t *testing.T) {
 	if isa.Active() < isa.VNNI {
 		t.Skip("this machine has no kernels for AVX-512")
