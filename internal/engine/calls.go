@@ -118,7 +118,10 @@ func (e *Engine) Close() error {
 		for _, r := range e.runners {
 			errs = append(errs, r.sess.Close())
 		}
-		e.err = errors.Join(append(errs, e.weights.Close())...)
+		if e.opts.Beside == nil {
+			errs = append(errs, e.weights.Close())
+		}
+		e.err = errors.Join(errs...)
 	})
 	return e.err
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// Costs are measurements of this machine with the same number of workers.
 	// Auto decides by them; nil: built-in figures.
 	Costs *calib.Costs
+	// Beside is an open engine of the same model and backend, whose packed weights this
+	// one uses too. Close this one first.
+	Beside *Engine
 }
 
 const (
@@ -149,9 +152,15 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	var shared *plan.WeightSet
+	if b := o.Beside; b == nil {
+		shared = plan.NewWeightSet(be, m)
+	} else if shared = b.weights; b.model != m || b.be != be {
+		return nil, fmt.Errorf("%w: option Beside is an engine of another model or backend", ErrInput)
+	}
 	e := &Engine{
 		model: m, cfg: m.Config(), be: be, caps: caps, opts: o, texts: min(texts, o.MaxBatchTokens),
-		weights:   plan.NewWeightSet(be, m),
+		weights:   shared,
 		base:      profile.WithRecorder(context.Background(), o.Recorder),
 		embedders: map[model.EmbedOptions]*embedder{},
 		idle:      make(chan struct{}),

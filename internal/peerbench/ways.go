@@ -86,10 +86,15 @@ var samplings = map[string]sample.Params{
 // readFor is how long reads of memory last, so that a short disturbance is a small part.
 const readFor = 200 * time.Millisecond
 
+// readsWeights is a backend that can say how fast its packed weights are read.
+type readsWeights interface {
+	ReadWeights(ctx context.Context, threads, times int, d time.Duration) float64
+}
+
 // way finds a way of a request by its name: a sampling; a mode of sharing a batch;
 // "threads=1", hotpath on so many threads; "fixed=1", on so many threads that take part in
 // every run, on any core; "f32=2", so many threads at what the machine does at most
-// in a compute class; "reads=2", so many threads that read what a token reads; or
+// in a compute class; "reads=2", so many threads that read the weights, where they lie; or
 // "default".
 func (w *hotpathWorker) way(name string, q request) (how, error) {
 	if p, ok := samplings[name]; ok {
@@ -144,7 +149,18 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 		}
 	case "reads":
 		return func([][]int32, int) (float64, float64, error) {
-			return ceiling.SteadyReadOf(context.Background(), int(w.tokenBytes()), threads, q.Skip, readFor) / 1e9, 1, nil
+			if err := w.eng.Prepare(context.Background()); err != nil { // it packs the weights
+				return 0, 0, err
+			}
+			b, ok := w.backend.(readsWeights)
+			if !ok {
+				return 0, 0, fmt.Errorf("backend %s cannot read its weights alone", w.backend.Caps().Name)
+			}
+			rate := b.ReadWeights(context.Background(), threads, q.Skip, readFor)
+			if rate == 0 { // too few weights to be shared out
+				rate = ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads, readFor)
+			}
+			return rate / 1e9, 1, nil
 		}, nil
 	case "f32", "bf16":
 		h = func([][]int32, int) (float64, float64, error) {

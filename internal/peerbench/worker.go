@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,22 +27,22 @@ import (
 // hotpathWorker answers with the engine that package hotpath opens, but from
 // token ids. The clock runs over whole calls, sampling included.
 type hotpathWorker struct {
-	threads         int
-	path, precision string
-	ctx             int              // most tokens of a sequence; 0: the engine chooses
-	batchTokens     int              // most tokens of a run; 0: the engine chooses
-	parallel        engine.Mode      // of embedding
-	fixed           bool             // all threads take part in every run
-	beside          int              // busy processes while ways take turns
-	others          []*hotpathWorker // on other numbers of threads, or fixed
-	store           *weights.Store
-	model           *model.Model
-	backend         plan.Backend
-	eng             *engine.Engine
-	embed           model.EmbedOptions
-	dst             []float32
-	now             func() time.Time // when turns have to end by
-	trains          trainers
+	threads     int
+	precision   string
+	ctx         int              // most tokens of a sequence; 0: the engine chooses
+	batchTokens int              // most tokens of a run; 0: the engine chooses
+	parallel    engine.Mode      // of embedding
+	fixed       bool             // all threads take part in every run
+	beside      int              // busy processes while ways take turns
+	others      []*hotpathWorker // on other numbers of threads, or fixed
+	store       *weights.Store
+	model       *model.Model
+	backend     plan.Backend
+	eng         *engine.Engine
+	embed       model.EmbedOptions
+	dst         []float32
+	now         func() time.Time // when turns have to end by
+	trains      trainers
 }
 
 // runWorker serves requests from standard input until it ends. Without a
@@ -85,7 +86,7 @@ func runWorker(args []string) (err error) {
 }
 
 func (w *hotpathWorker) open(path, precision string) (err error) {
-	w.path, w.precision = path, precision
+	w.precision = precision
 	if w.store, err = weights.Open(path); err != nil {
 		return err
 	}
@@ -95,17 +96,29 @@ func (w *hotpathWorker) open(path, precision string) (err error) {
 	if w.backend, err = engine.NewBackend("cpu", engine.BackendOptions{Threads: w.threads, Precision: precision}); err != nil {
 		return err
 	}
+	return w.engine(min(w.threads, w.backend.Caps().Workers), nil)
+}
+
+// engine opens the worker's engine, beside another of the same backend if there is one.
+func (w *hotpathWorker) engine(workers int, beside *engine.Engine) (err error) {
 	c := w.model.Config()
 	w.embed = model.EmbedOptions{Pooling: c.Pooling, Normalize: true}
-	costs := calib.Cached(max(1, w.backend.Caps().Workers))
-	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Costs: &costs, Ctx: w.ctx, MaxBatchTokens: w.batchTokens, Fixed: w.fixed, KVType: engine.DefaultKVType(precision)})
+	all := max(1, w.backend.Caps().Workers)
+	if workers > all {
+		return fmt.Errorf("%d threads, expected at most the worker's %d", workers, all)
+	}
+	workers = cmp.Or(workers, all)
+	costs := calib.Cached(workers)
+	w.eng, err = engine.Open(w.model, w.backend, engine.Options{Workers: workers, Costs: &costs, Ctx: w.ctx, MaxBatchTokens: w.batchTokens, Fixed: w.fixed,
+		KVType: engine.DefaultKVType(w.precision), Beside: beside})
 	if err == nil {
 		w.eng.SetParallel(w.parallel)
 	}
 	return err
 }
 
-// on is this worker, or another in its process, on so many threads.
+// on is this worker, or another in its process, on so many threads. All read the same
+// weights: other copies may lie in memory that is nearer or farther away.
 func (w *hotpathWorker) on(threads int, fixed bool) (*hotpathWorker, error) {
 	if threads == w.threads && fixed == w.fixed {
 		return w, nil
@@ -115,15 +128,19 @@ func (w *hotpathWorker) on(threads int, fixed bool) (*hotpathWorker, error) {
 			return o, nil
 		}
 	}
-	o := &hotpathWorker{threads: threads, fixed: fixed, ctx: w.ctx, batchTokens: w.batchTokens, parallel: w.parallel}
+	o := &hotpathWorker{threads: threads, fixed: fixed, ctx: w.ctx, batchTokens: w.batchTokens, parallel: w.parallel, precision: w.precision,
+		store: w.store, model: w.model, backend: w.backend}
+	if err := o.engine(threads, w.eng); err != nil {
+		return nil, err
+	}
 	w.others = append(w.others, o)
-	return o, o.open(w.path, w.precision)
+	return o, nil
 }
 
 func (w *hotpathWorker) close() error {
 	errs := []error{w.trains.close()}
-	for _, o := range w.others {
-		errs = append(errs, o.close())
+	for _, o := range w.others { // the rest of them is w's
+		errs = append(errs, o.eng.Close())
 	}
 	if w.eng != nil {
 		errs = append(errs, w.eng.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 	"weak"
 
@@ -181,6 +182,26 @@ func (p *prober) weights(r *resident) []byte {
 		return nil // its last session is gone
 	}
 	return nil
+}
+
+// ReadWeights is the rate in bytes/s at which threads read the packed weights for about d,
+// behind so many reads of all of them; 0 if there are none. Weights that stay in the file
+// are not among them. Reads of other memory may be faster or slower: that of a virtual
+// machine may lie nearer to its cores or farther away.
+func (b *Backend) ReadWeights(ctx context.Context, threads, times int, d time.Duration) float64 {
+	return ceiling.SteadyRead(ctx, b.packed.live(), threads, times, d)
+}
+
+// live is all memory that was handed out and is in use.
+func (r *resident) live() (all [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.every {
+		if mem := s.at.Value(); mem != nil {
+			all = append(all, unsafe.Slice(mem, s.bytes))
+		}
+	}
+	return all
 }
 
 // slab is memory of weights that may be gone.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"runtime"
 	"testing"
 	"unsafe"
 )
@@ -63,4 +64,40 @@ func TestSampledMemoryWasTaken(t *testing.T) {
 	if r.close(); r.slab != nil {
 		t.Error("what was left keeps a slab alive")
 	}
+}
+
+// TestLiveWeights: what is read as the packed weights is all memory that was handed out,
+// of slabs and of large matrices, each byte once.
+func TestLiveWeights(t *testing.T) {
+	var r resident
+	sizes := []int{100, 3 << 20, 64, slabBytes / 2, 5 << 20}
+	var all [][]byte
+	want := 0
+	for _, n := range sizes {
+		all = append(all, r.take(n))
+		want += (n + lineBytes - 1) / lineBytes * lineBytes
+	}
+	got := 0
+	live := r.live()
+	for _, mem := range live {
+		got += len(mem)
+	}
+	if got != want {
+		t.Errorf("%d bytes in %d parts, expected %d", got, len(live), want)
+	}
+	for i, mem := range all {
+		mem[0], mem[len(mem)-1] = byte(1+i), byte(1+i)
+	}
+	set := 0
+	for _, mem := range live {
+		for _, b := range mem {
+			if b != 0 {
+				set++
+			}
+		}
+	}
+	if set != 2*len(sizes) {
+		t.Errorf("%d of %d bytes that were set are among them", set, 2*len(sizes))
+	}
+	runtime.KeepAlive(all)
 }

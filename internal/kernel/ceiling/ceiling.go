@@ -147,28 +147,68 @@ func Sustained(ctx context.Context, class string, threads int, d time.Duration) 
 // about d, unless ctx ends. Patterns alternate chunk by chunk, and the rate is that of
 // the fastest: all have had the same moments, so that a noisy one favours none.
 func Read(ctx context.Context, buf []byte, threads int, d time.Duration) float64 {
-	threads = workers(threads)
-	share := len(buf) / threads &^ (readChunk - 1)
-	if share == 0 {
+	return SteadyRead(ctx, [][]byte{buf}, threads, 0, d)
+}
+
+// SteadyRead is Read of all of bufs, but for less than a chunk of each, behind so many
+// such reads: a large cache fills with a part of the memory.
+func SteadyRead(ctx context.Context, bufs [][]byte, threads, times int, d time.Duration) float64 {
+	parts := shareChunks(bufs, workers(threads))
+	if len(parts) == 0 {
 		return 0
 	}
 	t := isa.Active()
-	all := make([][len(patterns)]tally, threads)
-	together(threads, func(w int) { all[w] = readShare(ctx, t, buf[w*share:(w+1)*share], d) })
-	return fastest(all)
+	by := make([][len(patterns)]tally, len(parts))
+	read := func() (bytes float64) {
+		together(len(parts), func(w int) { by[w] = readChunks(ctx, t, parts[w], d) })
+		for w := range by {
+			for _, p := range by[w] {
+				bytes += p.bytes
+			}
+		}
+		return bytes
+	}
+	all := 0
+	for _, part := range parts {
+		all += len(part) * readChunk
+	}
+	for before := float64(times * all); before > 0 && ctx.Err() == nil; {
+		before -= read()
+	}
+	read()
+	return fastest(by)
 }
 
-// readShare reads the part of one worker, whose length is a multiple of readChunk. The
-// next pass gives each chunk to the next pattern: some chunks may lie in a nearer cache.
-func readShare(ctx context.Context, t isa.Tier, part []byte, d time.Duration) (by [len(patterns)]tally) {
+// shareChunks shares the chunks of bufs out among up to n workers, each of which gets some
+// that follow each other.
+func shareChunks(bufs [][]byte, n int) (parts [][][]byte) {
+	var chunks [][]byte
+	for _, buf := range bufs {
+		for ; len(buf) >= readChunk; buf = buf[readChunk:] {
+			chunks = append(chunks, buf[:readChunk])
+		}
+	}
+	n = min(n, len(chunks))
+	for w := range n {
+		parts = append(parts, chunks[len(chunks)*w/n:len(chunks)*(w+1)/n])
+	}
+	return parts
+}
+
+// readChunks reads the chunks of one worker, at least one of readChunk bytes. The next pass
+// gives each chunk to the next pattern: some chunks may lie in a nearer cache.
+func readChunks(ctx context.Context, t isa.Tier, chunks [][]byte, d time.Duration) (by [len(patterns)]tally) {
 	start := time.Now()
 	now := start
 	for pass := 0; ctx.Err() == nil && (pass == 0 || now.Sub(start) < d); pass++ {
-		for chunk := 0; chunk < len(part)/readChunk && ctx.Err() == nil; chunk++ {
-			i := (chunk + pass) % len(patterns)
+		for c, chunk := range chunks {
+			if ctx.Err() != nil {
+				return by
+			}
+			i := (c + pass) % len(patterns)
 			p := patterns[i]
-			for o := chunk * readChunk; o < (chunk+1)*readChunk; o += p.slice {
-				p.call(t, part[o:o+p.slice])
+			for o := 0; o < readChunk; o += p.slice {
+				p.call(t, chunk[o:o+p.slice])
 			}
 			before := now
 			now = time.Now()
@@ -196,12 +236,6 @@ func fastest(all [][len(patterns)]tally) (most float64) {
 // ReadOf is Read of that many bytes for about d, from pages that each worker wrote
 // itself.
 func ReadOf(ctx context.Context, bytes, threads int, d time.Duration) float64 {
-	return SteadyReadOf(ctx, bytes, threads, 0, d)
-}
-
-// SteadyReadOf is ReadOf behind some reads of all bytes: a large cache fills with a part of
-// them.
-func SteadyReadOf(ctx context.Context, bytes, threads, times int, d time.Duration) float64 {
 	threads = workers(threads)
 	share := max(readChunk, bytes/threads&^(readChunk-1))
 	buf, free := mapped(threads * share)
@@ -209,12 +243,6 @@ func SteadyReadOf(ctx context.Context, bytes, threads, times int, d time.Duratio
 	together(threads, func(w int) { // pages lie near who first writes to them
 		touch(ctx, buf[w*share:(w+1)*share])
 	})
-	for before := float64(times) * float64(len(buf)); before > 0 && ctx.Err() == nil; {
-		read := Read(ctx, buf, threads, d) * d.Seconds()
-		if before -= read; read <= 0 {
-			break
-		}
-	}
 	return Read(ctx, buf, threads, d)
 }
 

@@ -29,18 +29,51 @@ func TestRatesArePositive(t *testing.T) {
 	if r := Read(context.Background(), buf[:100], 2, time.Millisecond); r != 0 {
 		t.Errorf("a buffer smaller than a slice: %g bytes/s, want 0", r)
 	}
+	if r := SteadyRead(context.Background(), [][]byte{buf[:100], nil, buf}, 2, 3, time.Millisecond); !(r > 1e6) {
+		t.Errorf("several buffers, one of which is large enough: %g bytes/s", r)
+	}
+}
+
+// Chunks are shared out evenly, all of them and each once, whatever lies in which buffer.
+func TestChunksAreShared(t *testing.T) {
+	bufs := [][]byte{make([]byte, 3*readChunk+5), make([]byte, readChunk-1), nil, make([]byte, 20*readChunk), make([]byte, readChunk)}
+	const chunks = 24
+	for _, threads := range []int{1, 3, 16, 24, 64} {
+		parts := shareChunks(bufs, threads)
+		if len(parts) != min(threads, chunks) {
+			t.Errorf("%d threads: %d parts", threads, len(parts))
+		}
+		seen := map[*byte]bool{}
+		for _, part := range parts {
+			if n := len(part); n < chunks/threads || n > (chunks+threads-1)/threads {
+				t.Errorf("%d threads: a part of %d chunks", threads, n)
+			}
+			for _, c := range part {
+				if len(c) != readChunk || seen[&c[0]] {
+					t.Errorf("%d threads: a chunk of %d bytes, or the same one twice", threads, len(c))
+				}
+				seen[&c[0]] = true
+			}
+		}
+		if len(seen) != chunks {
+			t.Errorf("%d threads: %d chunks of %d", threads, len(seen), chunks)
+		}
+	}
 }
 
 // Each pattern reads as much as the others, and in the next pass the chunks of another.
 func TestPatternsTakeTurns(t *testing.T) {
 	n := len(patterns)
-	part := make([]byte, 2*n*readChunk)
-	for i, by := range readShare(context.Background(), isa.Active(), part, 0) {
+	chunks := make([][]byte, 2*n)
+	for i := range chunks {
+		chunks[i] = make([]byte, readChunk)
+	}
+	for i, by := range readChunks(context.Background(), isa.Active(), chunks, 0) {
 		if by.bytes != 2*readChunk || !(by.seconds > 0) {
 			t.Errorf("pattern %d of %d: %+v in one pass, expected 2 chunks", i, n, by)
 		}
 	}
-	for i, by := range readShare(context.Background(), isa.Active(), part[:readChunk], 20*time.Millisecond) {
+	for i, by := range readChunks(context.Background(), isa.Active(), chunks[:1], 20*time.Millisecond) {
 		if by.bytes == 0 {
 			t.Errorf("pattern %d of %d never read the only chunk", i, n)
 		}
