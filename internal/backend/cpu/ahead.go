@@ -183,10 +183,33 @@ func (f *flight) mostAhead() int {
 	return aheadBytes
 }
 
-// firstLine is where ahead begins; nil where there is nothing.
+// firstLine is where ahead begins; nil where there is nothing. It is kept as long as the cuts
+// are: ahead looks at memory that the step at hand has evicted, while no weights are read.
 func (f *flight) firstLine(lane int, g int32) *byte {
-	if next := f.ahead(lane, g); len(next.mem) > 0 {
-		return &next.mem[0]
+	if f.open {
+		return nil
 	}
-	return nil
+	line := &f.lines[lane][g]
+	if *line == nil {
+		*line = &noLine
+		if next := f.ahead(lane, g); len(next.mem) > 0 {
+			*line = &next.mem[0]
+		}
+	}
+	if *line == &noLine {
+		return nil
+	}
+	return *line
+}
+
+// noLine is kept where nothing is read.
+var noLine byte
+
+// newLines is the room of a flight for the lines that it keeps.
+func newLines(e *exec) [][]*byte {
+	lines := make([][]*byte, len(e.workers))
+	for i := range lines {
+		lines[i] = make([]*byte, len(e.groups))
+	}
+	return lines
 }

@@ -22,7 +22,7 @@ func TestWorkersPrefetchTheirNextWeights(t *testing.T) {
 	at := func(part []byte) int { return len(data) - len(part) } // from the beginning
 	l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
 	e := &exec{workers: make([]worker, workers), bound: []kernel{l, l}, groups: []int{0, 1, 2}, streams: []streaming{nil, l}}
-	f := &flight{exec: e, cuts: make([]cut, 2)}
+	f := &flight{exec: e, cuts: make([]cut, 2), lines: newLines(e)}
 	shares, queues := cutStep(l, tensor.Bind{}, len(e.workers))
 	for i := range f.cuts {
 		f.cuts[i] = cut{int32(shares), int32(queues), claims{1, 1}, 0}
@@ -99,5 +99,42 @@ func TestManyWorkersPrefetchMore(t *testing.T) {
 				t.Errorf("%d columns: worker %d prefetched %d bytes of %d", n, lane, got, next.bytes)
 			}
 		}
+	}
+}
+
+// TestFirstLinesAreKept: where a worker begins to read is found once for the same cuts, and
+// anew for others; who joins an open run does not know it.
+func TestFirstLinesAreKept(t *testing.T) {
+	const n, k, workers = 2048, 512, 8
+	w, err := gemm.NewPanels(make([]byte, codes.Bytes(tensor.Q4_0, n, k)), tensor.Q4_0, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &linear{product: &product{n: n, k: k, ways: []rowsWay{{1, &i16Direct{w: w, own: pairRows}}}}, x: operand{mat: mat{cols: k, outer: tensor.Fixed(1)}}}
+	kernels := []kernel{l, l}
+	e := &exec{workers: make([]worker, workers), bound: kernels, kernels: kernels, groups: []int{0, 1, 2}, streams: []streaming{nil, l}, guides: []guided{l, l}, looks: make([]bool, 2)}
+	f := newFlight(e)
+	f.kernels = kernels
+	at := func(lane int) *byte { return f.firstLine(lane, 1) }
+	f.cutFor(workers)
+	first, last := at(0), at(workers-1)
+	if first != &w.Data[0] || last == first || last == nil {
+		t.Fatalf("worker 0 begins at %p, the last at %p of %p", first, last, &w.Data[0])
+	}
+	if f.firstLine(0, 2) != nil || f.lines[0][2] != &noLine {
+		t.Error("something is read after the last group")
+	}
+	f.lines[0][1] = last // to see whether it is looked for again
+	if f.cutFor(workers); at(0) != last {
+		t.Error("with the same cuts, the line is looked for again")
+	}
+	if f.cutFor(workers - 1); at(0) != first {
+		t.Error("with other cuts, the old line is kept")
+	}
+	if got := at(workers - 1); got != nil {
+		t.Errorf("a worker without a share begins at %p", got)
+	}
+	if f.open = true; at(0) != nil {
+		t.Error("the line of an open run is known")
 	}
 }

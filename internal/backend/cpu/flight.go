@@ -28,13 +28,14 @@ type flight struct {
 	lanes   []profile.LaneSlots // of run
 	ends    profile.RunEnd      // of run
 	kernels []kernel
-	cuts    []cut  // [step]
-	by      cutKey // what they were cut by
-	first   uint64 // the number of the first step, among those of all runs
-	runs    uint64 // of the exec so far
-	n       int    // workers in it
-	side    int    // workers that compute at the same time, those of other runs included
-	open    bool   // helpers may join
+	cuts    []cut     // [step]
+	by      cutKey    // what they were cut by
+	lines   [][]*byte // [lane][group] what firstLine has kept since; nil: not known
+	first   uint64    // the number of the first step, among those of all runs
+	runs    uint64    // of the exec so far
+	n       int       // workers in it
+	side    int       // workers that compute at the same time, those of other runs included
+	open    bool      // helpers may join
 	stop    atomic.Bool
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
@@ -84,7 +85,7 @@ type bed struct {
 }
 
 func newFlight(e *exec) *flight {
-	f := &flight{exec: e, cuts: make([]cut, len(e.kernels))}
+	f := &flight{exec: e, cuts: make([]cut, len(e.kernels)), lines: newLines(e)}
 	f.job.left = make(chan struct{}, 1)
 	f.job.work = func(lane int) { e.walk(f, lane) } // bound once so that a run allocates nothing
 	return f
@@ -118,6 +119,11 @@ func (f *flight) cutFor(workers int) (most int) {
 	by := cutKey{f.bind, workers, unsafe.SliceData(f.kernels)}
 	keep := by == f.by
 	f.by = cutKey{} // until all steps are cut
+	if !keep {
+		for _, lines := range f.lines {
+			clear(lines)
+		}
+	}
 	sum, most := int64(0), 1
 	for i := range f.kernels {
 		c := &f.cuts[i]
