@@ -30,6 +30,7 @@ type team struct {
 	joint   job           // of joined runs
 	refs    int           // backends that use the team, guarded by turn
 	calm    atomic.Bool   // no other program took a processor lately
+	procs   atomic.Int32  // that Go uses, when the last run began: the runtime tells it under its scheduler's lock
 	counted func()        // a test's hook between a member's last count and its wake-up
 }
 
@@ -37,7 +38,16 @@ type team struct {
 var theTeam = newTeam()
 
 func newTeam() *team {
-	return &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
+	t := &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
+	t.count()
+	return t
+}
+
+// count notes how many processors Go uses.
+func (t *team) count() {
+	if n := int32(runtime.GOMAXPROCS(0)); n != t.procs.Load() {
+		t.procs.Store(n)
+	}
 }
 
 // job is the work of a run. Workers take items from a common list until it is
@@ -127,6 +137,7 @@ func (t *team) runJob(ctx context.Context, n int, j *job) error {
 // that have not begun.
 func (t *team) call(n int, j *job) {
 	j.began = profile.Now()
+	t.count()
 	members := t.members[:min(n-1, len(t.members))]
 	j.workers = 1 + len(members)
 	for _, m := range members {
@@ -242,7 +253,7 @@ type waiter struct {
 // it does not spin, because the awaited worker may need this processor.
 func (t *team) newWaiter(n int) waiter {
 	switch {
-	case n > runtime.GOMAXPROCS(0):
+	case n > int(t.procs.Load()):
 		return waiter{spins: -1}
 	case t.calm.Load():
 		return waiter{most: spinCalm}
