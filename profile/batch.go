@@ -14,7 +14,7 @@ const batchRuns = 8
 // batch is scratch for folding runs together.
 type batch struct {
 	stamps  [][batchRuns]*StepStamps // [lane][run], of the first step
-	absent  []StepStamps             // of lanes that are absent: no stamps
+	absent  []StepStamps             // of lanes that are absent, and of runs that are not there: no stamps
 	start   [batchRuns]int64
 	ended   [batchRuns]int64 // the end of the steps before
 	overlap [batchRuns]int64 // negative if some steps of the run do
@@ -22,6 +22,7 @@ type batch struct {
 	after   []int64   // [step] -1 if it follows all steps before it, else 0
 	steps   []stepSum // [step]
 	lanes   []laneSum // [step × lanes + lane]
+	wide    bool      // with addStepWide
 }
 
 // stepSum is one step in the runs of a batch.
@@ -37,7 +38,7 @@ type laneSum struct{ compute, wait, even int64 }
 
 func newBatch(p *Plan) *batch {
 	steps, lanes := len(p.Steps), len(p.Lanes)
-	b := &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps),
+	b := &batch{stamps: make([][batchRuns]*StepStamps, lanes), absent: make([]StepStamps, steps+slotPad), wide: hasWide,
 		after: make([]int64, steps), steps: make([]stepSum, steps), lanes: make([]laneSum, steps*lanes)}
 	for s := range p.Steps {
 		if p.followsAll(&p.Steps[s]) {
@@ -69,6 +70,11 @@ func (b *batch) gather(p *Plan, runs []*Run) bool {
 				stamps = b.absent
 			}
 			b.stamps[i][k] = &stamps[0]
+		}
+	}
+	for i := range b.stamps {
+		for k := len(runs); k < batchRuns; k++ {
+			b.stamps[i][k] = &b.absent[0]
 		}
 	}
 	return true
@@ -105,9 +111,21 @@ func (b *batch) add(runs int, next []*Run) bool {
 	return true
 }
 
-// addStep is add for one step. The loops are over runs and not over lanes, because the
-// processor then computes several of them at once.
+// addStep is add for one step.
 func (b *batch) addStep(s int, runs uint, lanes []laneSum) bool {
+	if !b.wide {
+		return b.addStepPlain(s, runs, lanes)
+	}
+	bad, old := addStepWide(b, s, runs, lanes)
+	for i := 0; old && i < len(lanes); i++ {
+		bad = bad || b.late(s, i, runs)
+	}
+	return !bad
+}
+
+// addStepPlain is addStep in plain Go. The loops are over runs and not over lanes, because
+// the processor then computes several of them at once.
+func (b *batch) addStepPlain(s int, runs uint, lanes []laneSum) bool {
 	var first, last, busy, longest, parts [batchRuns]int64 // [run]; parts are lanes that had one
 	for k := range first {
 		first[k] = math.MaxInt64

@@ -23,6 +23,8 @@ func TestRunsFoldTheSameTogether(t *testing.T) {
 		opts := Options{Events: []int{0, -1, 500}[rng.IntN(3)]}
 		together, single := NewRecorder(opts), NewRecorder(opts)
 		all, one := mustPlan(t, together, p), mustPlan(t, single, p)
+		all.fold.batch.wide = hasWide && seed%3 > 0
+		one.fold.batch.wide = hasWide && seed%2 > 0
 		g := runGenerator{rng: rng, at: 1 << 50, exact: rng.IntN(4) > 0, bad: rng.IntN(3) == 0, scopes: rng.IntN(2) == 0} // after all collections
 		idle := rng.IntN(3) == 0                                                                                          // a worker folds single runs, where it can
 		want := newPlainFold(&p)
