@@ -186,15 +186,8 @@ func (b *batch) late(s, lane int, runs uint) bool {
 	return false
 }
 
-// expect prefetches what the borders of a run touch, expectEnds its lanes and what else
-// folding touches, expectLane what a lane stamped: between its end and its folding the
-// run was evicted from the caches.
-func (r *Run) expect() {
-	own(&r.Start)
-	own((*int64)(unsafe.Pointer(&r.Lanes)))
-	own((*int64)(unsafe.Pointer(&r.Shares)))
-}
-
+// expectEnds prefetches a run's lanes and what else folding touches, expectLane what a lane
+// stamped: between its end and its folding the run was evicted from the caches.
 func (r *Run) expectEnds() {
 	own(&r.index)
 	for i := range r.Lanes {

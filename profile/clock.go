@@ -12,19 +12,7 @@ import (
 
 var base = time.Now()
 
-// Now returns nanoseconds on the monotonic clock since the process started. It is
-// never 0: a slot with 0 was not stamped.
-//
-// A system call takes about 50 ns, too much for stamps of every step. If the
-// system itself trusts the processor's time-stamp counter, a recorder calibrates
-// that counter once. Now then reads it directly, in about a fifth of the time.
-func Now() int64 {
-	if !counter.trusted.Load() {
-		return system()
-	}
-	return counter.time(readCounter())
-}
-
+// system is the monotonic clock of the system.
 func system() int64 { return int64(time.Since(base)) + 1 }
 
 // Own prefetches a counter that is about to be written, and that others write too.
@@ -43,12 +31,6 @@ type tsc struct {
 	scale
 	trusted atomic.Bool
 	lanes   atomic.Bool // lookLane may be called
-}
-
-// time is the moment of a reading.
-func (s *scale) time(count uint64) int64 {
-	hi, lo := bits.Mul64(count-s.at, s.rate)
-	return s.ns + int64(hi<<32|lo>>32)
 }
 
 var (

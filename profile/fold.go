@@ -115,26 +115,6 @@ func (f *planFold) newRun() *Run {
 	return newRun(&f.plan, f.times, f.rec)
 }
 
-func (f *planFold) acquire() *Run {
-	f.pool.Lock()
-	r := f.free
-	if r == nil {
-		r = f.newRun()
-	} else {
-		f.free = r.next
-	}
-	f.pool.Unlock()
-	r.reset() // now and not before, because its memory is needed now
-	r.fold = f
-	if r.burns {
-		f.rec.settle(nil) // means are of all runs so far; what it finds is kept by fail
-		f.mu.Lock()
-		f.plant(r)
-		f.mu.Unlock()
-	}
-	return r
-}
-
 // recycle returns a run to the end of the pool, so that a run that is acquired knows the
 // next one whoever folds meanwhile.
 func (f *planFold) recycle(r *Run) {

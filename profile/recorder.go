@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 )
 
 // Options bounds what a [Recorder] keeps. Zero values mean the defaults.
@@ -147,54 +146,6 @@ type PlanHandle struct {
 
 func (f *planFold) handle() PlanHandle {
 	return PlanHandle{f, f.queue, foldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
-}
-
-// Acquire takes a cleared run from the plan's pool. It allocates only while
-// more runs are in flight than ever before.
-func (h PlanHandle) Acquire() *Run {
-	if h.fold == nil {
-		return nil
-	}
-	r := h.fold.acquire()
-	if h.heap {
-		r.heap = readHeap()
-	}
-	return r
-}
-
-// Expect prefetches what the next call of Acquire touches. next is what [Run.After] said
-// of the run before, or nil. The run before has evicted all of it from the caches, and a
-// caller that waits for one line after the other waits for long.
-func (h PlanHandle) Expect(next *Run) {
-	if h.fold == nil || next == nil {
-		return
-	}
-	own((*int64)(unsafe.Pointer(h.fold)))
-	own(&counter.ns)
-	next.expect()
-}
-
-// Release hands the run to the recorder. The recorder checks its stamps and folds
-// it into the aggregates, at the latest before the next snapshot. A run with bad
-// stamps is counted but not aggregated. The error is that of the first such run of this
-// plan that this call folded; [Recorder.Err] reports those of all plans.
-func (h PlanHandle) Release(run *Run) error {
-	if h.fold == nil || run == nil {
-		return nil
-	}
-	if h.heap {
-		run.heap = readHeap().minus(run.heap)
-	}
-	run.fold = h.fold
-	end := run.End
-	full, look := h.queue.push(run, h.most)
-	if look {
-		h.fold.rec.wait.look(end)
-	}
-	if !full {
-		return nil
-	}
-	return h.fold.rec.settle(h.fold)
 }
 
 // Fold folds the runs that were released so far, unless somebody else does. Callers are

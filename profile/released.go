@@ -52,26 +52,6 @@ func foldsAfter(steps, lanes int) (runs int) {
 	return max(fewestRuns, min(pendingRuns, pendingSize/(max(1, steps*lanes)*int(unsafe.Sizeof(StepStamps{})))))
 }
 
-// push appends a run and reports whether the queue is to be folded, if most runs wait,
-// and whether the threads that wait are to be looked at. Both are paced by the time of
-// runs, so that they cost the same part of it however often there is a run.
-func (q *released) push(r *Run, most int) (full, look bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.runs) == 0 {
-		q.since = r.End
-	}
-	q.runs = append(q.runs, r)
-	took := max(0, r.End-r.Start)
-	if q.left -= took; q.left <= 0 {
-		q.dueProbe()
-	}
-	if q.ran += took; q.ran >= waitingInterval {
-		look, q.ran = true, 0
-	}
-	return len(q.runs) >= most || r.End-q.since > pendingTime, look
-}
-
 // dueProbe says that a sample of a ceiling is due. No other one is until paceProbe
 // says when. The caller holds q.mu.
 func (q *released) dueProbe() {

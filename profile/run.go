@@ -159,21 +159,6 @@ func ExpectFirst(steps []StepStamps) {
 	}
 }
 
-// RunEnd is the memory that the end of a run touches. The run evicts it from the caches.
-type RunEnd struct {
-	run   *Run
-	queue *released
-}
-
-// AtEnd is for who calls Expect shortly before the end.
-func (r *Run) AtEnd() RunEnd { return RunEnd{r, r.fold.queue} }
-
-// Expect prefetches it.
-func (e *RunEnd) Expect() {
-	own(&e.run.Start)
-	own(&e.queue.since)
-}
-
 // After is the run that the plan's pool will most likely give next, for
 // [PlanHandle.Expect]. It is valid until Release.
 func (r *Run) After() *Run { return r.next }
@@ -201,21 +186,6 @@ func newRun(p *Plan, times []LaneTime, rec *Recorder) *Run {
 func (l *LaneSlots) Init(steps int, time *LaneTime) {
 	l.Steps = make([]StepStamps, slotPad+steps+slotPad)[slotPad : slotPad+steps : slotPad+steps]
 	l.switched, l.off, l.Time = make([]uint64, (steps+63)/64), make([]int64, steps), time
-}
-
-// reset leaves the stamps of steps as they are: clearing them would fetch cold
-// memory once more, and check knows by their time that they are an older run's.
-func (r *Run) reset() {
-	r.Start, r.End, r.Tokens, r.Sequences, r.Rows, r.scope, r.costed = 0, 0, 0, 0, 0, 0, 0
-	r.Costing, r.Inputs = nil, r.Inputs[:0]
-	r.Shares, r.Request, r.entered = r.Shares[:0], "", false
-	for i := range r.Lanes {
-		l := &r.Lanes[i]
-		l.Wake, l.Done, l.Wait, l.Gap, l.marks, l.Absent, l.exact = 0, 0, 0, 0, 0, false, false
-	}
-	if r.meter != nil {
-		clear(r.stepHeap)
-	}
 }
 
 // stepSpan is one call of a step: its first Begin and last End over the lanes, and how

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"context"
 	"slices"
 
 	"hotpath/profile/internal/table"
@@ -30,16 +29,6 @@ func (s *ScopePart) step(k int) stepValues {
 // scopesOfPlan bounds the number of scopes per plan whose runs are recorded
 // separately.
 const scopesOfPlan = 64
-
-// InScope records that the run begins inside the scope of ctx.
-func (r *Run) InScope(ctx context.Context) {
-	if anyRecorder.Load() == 0 {
-		return
-	}
-	if f, _ := ctx.Value(frameKey{}).(*scopeFrame); f != nil && f.node != f.tree.root {
-		r.scope = int32(f.node.id + 1)
-	}
-}
 
 // leaveScope assigns the aggregates since the last change of scope to that scope.
 // Consecutive runs mostly belong to one scope and then cost nothing extra. The

@@ -62,13 +62,7 @@ func (c *LaneClock) Look() (now int64, kept bool) {
 	if c.scale.rate != 0 {
 		return lookLane(c)
 	}
-	now = Now()
-	return now, c.kept()
-}
-
-// kept is Look without the time.
-func (c *LaneClock) kept() bool {
-	return c.page == nil || c.page.Load() == c.version && readThread() == c.thread
+	return Now(), c.page == nil || c.page.Load() == c.version && readThread() == c.thread
 }
 
 // Enter says that the lane enters a run, and returns that moment.
@@ -115,8 +109,10 @@ func (c *LaneClock) Out() {
 		return
 	}
 	c.in = false
-	if c.page != nil && c.kept() {
-		return
+	if c.page != nil {
+		if _, kept := c.Look(); kept { // steps call Look too, so its code is in the caches
+			return
+		}
 	}
 	version := c.watch.version() // before the time: a switch after it moves the next version
 	now := Now()
@@ -138,7 +134,7 @@ func (c *LaneClock) Running() bool { return c.in }
 // thread that lost its processor is asked for its clock. If the lane changed its
 // thread, the time is [unknownOff] and the lane follows its new thread.
 func (c *LaneClock) Lost() (off int64, lost bool) {
-	if c.kept() {
+	if _, kept := c.Look(); kept {
 		return 0, false
 	}
 	return c.lost(), true

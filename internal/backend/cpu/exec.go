@@ -248,9 +248,6 @@ func (e *exec) groupsOf(f *flight, lane int, st *stamps) (done bool) {
 	last := int32(len(e.groups) - 1)
 	for g := f.released.Load(); g < last; {
 		w.epoch = f.runs<<32 | uint64(g)
-		if g+1 == last && lane == 0 && st.slots != nil {
-			f.ends.Expect()
-		}
 		ran := 0
 		for i := e.groups[g]; i < e.groups[g+1]; i++ {
 			n, ok := f.take(w, i, g, st)

@@ -274,6 +274,9 @@ func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
 		return true
 	}
 	st.waits()
+	if int(g) == len(f.exec.groups)-1 && st.slots != nil {
+		f.ends.Expect() // the caller waits for the end of a recorded run
+	}
 	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
 	next := f.ahead(lane, g)
