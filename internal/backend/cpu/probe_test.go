@@ -3,7 +3,6 @@ package cpu_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"hotpath/internal/backend/cpu"
 	"hotpath/internal/engine"
@@ -52,29 +51,5 @@ func TestShortRecordingsHaveCeilings(t *testing.T) {
 		if err := be.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// TestReadsOfWeights: the weights that a model has packed are read at some rate.
-func TestReadsOfWeights(t *testing.T) {
-	m := cpu.OpenModel(t, "../../builtin/hotpath-generator.gguf")
-	be, err := cpu.New(cpu.Options{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer be.Close()
-	if r := be.ReadWeights(t.Context(), 1, 0, time.Millisecond); r != 0 {
-		t.Errorf("%g bytes/s of no weights", r)
-	}
-	e, err := engine.Open(m, be, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	if err := e.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := be.ReadWeights(t.Context(), 1, 2, time.Millisecond); !(r > 0) {
-		t.Errorf("%g bytes/s of %d bytes", r, e.WeightBytes())
 	}
 }

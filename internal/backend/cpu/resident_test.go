@@ -3,6 +3,7 @@ package cpu
 import (
 	"runtime"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -100,4 +101,24 @@ func TestLiveWeights(t *testing.T) {
 		t.Errorf("%d of %d bytes that were set are among them", set, 2*len(sizes))
 	}
 	runtime.KeepAlive(all)
+}
+
+// TestReadsOfWeights: memory that was handed out is read at some rate, by as many threads as
+// there are chunks; without any there is no rate.
+func TestReadsOfWeights(t *testing.T) {
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	if r := be.ReadWeights(t.Context(), 1, 0, time.Millisecond); r != 0 {
+		t.Errorf("%g bytes/s of no weights", r)
+	}
+	weights := be.packed.take(5 << 20)
+	for _, threads := range []int{1, 2} {
+		if r := be.ReadWeights(t.Context(), threads, 2, time.Millisecond); !(r > 0) {
+			t.Errorf("%g bytes/s of %d bytes on %d threads", r, len(weights), threads)
+		}
+	}
+	runtime.KeepAlive(weights)
 }
