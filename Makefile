@@ -53,6 +53,7 @@ lint:
 NOTRACED = ProfileRun|ProfileDeep|InfoCalibration|Match(PyTorch|SentenceTransformers)|OfEveryFamily|RecomputeKeepsBits|OverfitsAPage
 NOTRACED := $(NOTRACED)|Bytes(OfOps)?AreTouched|EveryCaseIsBound|GradientsBind|NormsAreFolded|CoverAProduct|OneQueryAtAnyWorkers
 NOTRACED := $(NOTRACED)|MergedStepsKeepBits|EmbeddingsAreTheReferences|MillionEvents|TestReadMemory|StepClockAddsUp|RunsFoldTheSame
+NOTRACED := $(NOTRACED)|BarOnTerminal|TakesLongPrompts|InPlaceAnswersTheSame|DropoutIsReproducible|ObjectivesFromFiles|BestByFigure
 race:
 	$(GO) test -tags nogpu -race -short -skip '$(NOTRACED)' ./cmd/hotpath ./internal/train ./internal/engine/... ./internal/backend/... \
 		./internal/plan/... ./internal/kv ./internal/dataset ./internal/tokenizer/learn . ./profile ./profile/export/... ./profile/report ./profile/internal/...
@@ -72,7 +73,7 @@ gen-check:
 opencl:
 	@scripts/fetch_pocl.sh || true
 	$(GO) vet ./opencl ./internal/backend/opencl
-	$(GO) test ./internal/backend/opencl ./opencl
+	$(GO) test -timeout 30m ./internal/backend/opencl ./opencl
 	$(GO) test -run 'OpenCL|OnDevices|StudiesFinish/.*/(tiles|transfers)' ./internal/optest ./internal/model ./internal/study
 
 # opencl-card runs on a card's OpenCL what opencl runs on PoCL, and measures. Where the
