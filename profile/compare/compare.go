@@ -344,6 +344,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 		c.sameConditions(a[0], p)
 	}
 	c.sameLanes(slices.Concat(a, b))
+	c.warnOfBusy(a, b)
 	sidesA, order, err := newSides(a, nameA)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ type evidence struct {
 	paired      bool
 	apartInTime bool // all of one side were made before any of the other
 	resized     bool // the sides have other batches
+	// By how much the sides differ in time without a processor: in shares of lane time, and
+	// as the logarithm of what that makes of a run's time.
+	busyShare, busyGrowth float64
 }
 
 // blockValues are a row's blocks: logarithms of time for work, but for waits,
@@ -68,6 +71,7 @@ func (d *PlanDiff) sample(a, b *side, resized bool) {
 	e.resized = resized
 	e.paired, e.apartInTime = inTurn(a, b), apartInTime(a, b)
 	sides := sampled(a, b, e.paired)
+	e.busyShare, e.busyGrowth = busyShift(sides[0], sides[1])
 	per := [2]int{}
 	for i, s := range sides {
 		if len(s.recs) == 0 {

@@ -244,11 +244,11 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 			s.freedom = min(s.freedom, moderation) // neighbours in time are alike
 			return s
 		}
-		take(ofAll, &d.Total, m, of(e.total[m]), floor(e.total[m], leastMargin, commonFloor+machine), growth)
-		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitMargin, waitFloor), points)
+		take(ofAll, &d.Total, m, of(e.total[m]), floor(e.total[m], leastMargin, commonFloor+machine+e.busyGrowth), growth)
+		take(ofAll, &d.Wait, m, of(e.wait[m]), floor(e.wait[m], waitMargin, waitFloor+e.busyShare), points)
 		for k := range d.Waits {
 			d.Waits[k].base = d.Total.Before
-			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitMargin, waitFloor), points)
+			take(ofAll, &d.Waits[k], m, of(e.waits[k][m]), floor(e.waits[k][m], waitMargin, waitFloor+e.busyShare), points)
 		}
 		apart := floor(e.shifts[ofKinds][m], leastMargin, commonFloor+machine)
 		if e.votes[ofKinds] >= fewVotes {
