@@ -15,6 +15,7 @@ TEXT ·Now(SB), NOSPLIT, $0-8
 	SHLQ $32, DX
 	ORQ  DX, AX
 	SUBQ ·counter+(tsc_scale+scale_at)(SB), AX
+	JCS  untrusted // read before another goroutine calibrated
 	MULQ ·counter+(tsc_scale+scale_rate)(SB)
 	SHRQ $32, DX, AX
 	ADDQ ·counter+(tsc_scale+scale_ns)(SB), AX

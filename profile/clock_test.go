@@ -36,3 +36,19 @@ func TestNowKeepsTime(t *testing.T) {
 	}
 	threads.Wait()
 }
+
+// TestNowBeforeCalibration: a reading from before another goroutine calibrated the counter
+// is no time; the system's clock is asked then.
+func TestNowBeforeCalibration(t *testing.T) {
+	calibrate()
+	if !counter.trusted.Load() {
+		t.Skip("the processor's counter is not in use here")
+	}
+	at := counter.at
+	counter.at += 1 << 50
+	now, want := Now(), system()
+	counter.at = at
+	if now > want || want-now > int64(time.Minute) {
+		t.Errorf("%d, the system's clock says %d", now, want)
+	}
+}
