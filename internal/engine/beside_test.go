@@ -10,8 +10,8 @@ import (
 )
 
 // TestEnginesShareWeights: an engine beside another, with other workers, packs nothing
-// again, gives the same vectors, and leaves the weights to the other when it closes. One of
-// another model or backend is refused.
+// again, gives the same vectors, and leaves the weights to the others when it closes, in
+// whatever order. One of another model or backend is refused.
 func TestEnginesShareWeights(t *testing.T) {
 	be, err := cpu.New(cpu.Options{Workers: 3})
 	if err != nil {
@@ -43,6 +43,13 @@ func TestEnginesShareWeights(t *testing.T) {
 	if n := first.WeightBytes(); n != bytes || bytes == 0 {
 		t.Errorf("%d bytes of weights, %d with one engine", n, bytes)
 	}
+	third, err := Open(first.model, be, Options{Workers: 2, Beside: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := embed(third); !slices.Equal(got, want) {
+		t.Error("the vectors of the third engine differ")
+	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +58,15 @@ func TestEnginesShareWeights(t *testing.T) {
 	}
 	if got := embed(first); !slices.Equal(got, want) {
 		t.Error("the vectors differ when the second engine has closed")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := embed(third); !slices.Equal(got, want) {
+		t.Error("the vectors differ when the first engine has closed")
+	}
+	if err := third.Close(); err != nil || third.WeightBytes() != 0 {
+		t.Errorf("%v, %d bytes of weights when the last engine has closed", err, third.WeightBytes())
 	}
 	other := open(t, testmodels.Directories(testmodels.Encoders(t))[1], be, Options{})
 	if _, err := Open(other.model, be, Options{Beside: first}); !errors.Is(err, ErrInput) {

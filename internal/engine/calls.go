@@ -118,10 +118,7 @@ func (e *Engine) Close() error {
 		for _, r := range e.runners {
 			errs = append(errs, r.sess.Close())
 		}
-		if e.opts.Beside == nil {
-			errs = append(errs, e.weights.Close())
-		}
-		e.err = errors.Join(errs...)
+		e.err = errors.Join(append(errs, e.weights.Close())...)
 	})
 	return e.err
 }

@@ -65,7 +65,7 @@ type Options struct {
 	// Auto decides by them; nil: built-in figures.
 	Costs *calib.Costs
 	// Beside is an open engine of the same model and backend, whose packed weights this
-	// one uses too. Close this one first.
+	// one uses too. Either may close first.
 	Beside *Engine
 }
 
@@ -152,15 +152,18 @@ func Open(m *model.Model, be plan.Backend, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var shared *plan.WeightSet
-	if b := o.Beside; b == nil {
-		shared = plan.NewWeightSet(be, m)
-	} else if shared = b.weights; b.model != m || b.be != be {
+	var packed *plan.WeightSet
+	switch b := o.Beside; {
+	case b == nil:
+		packed = plan.NewWeightSet(be, m)
+	case b.model != m || b.be != be:
 		return nil, fmt.Errorf("%w: option Beside is an engine of another model or backend", ErrInput)
+	default:
+		packed = b.weights.Share()
 	}
 	e := &Engine{
 		model: m, cfg: m.Config(), be: be, caps: caps, opts: o, texts: min(texts, o.MaxBatchTokens),
-		weights:   shared,
+		weights:   packed,
 		base:      profile.WithRecorder(context.Background(), o.Recorder),
 		embedders: map[model.EmbedOptions]*embedder{},
 		idle:      make(chan struct{}),

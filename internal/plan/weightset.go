@@ -21,6 +21,7 @@ type WeightSet struct {
 
 	mu       sync.Mutex
 	resident map[packedKey]*residentWeight
+	shared   int // calls of Share whose Close is still to come
 }
 
 // packedKey is a tensor in one format. Programs that read a tensor in different
@@ -40,6 +41,14 @@ type residentWeight struct {
 // NewWeightSet starts an empty set over a model's weights.
 func NewWeightSet(be Backend, source Source) *WeightSet {
 	return &WeightSet{be: be, source: source, resident: map[packedKey]*residentWeight{}}
+}
+
+// Share lets one more owner use the set. Each owner closes it, in any order.
+func (s *WeightSet) Share() *WeightSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared++
+	return s
 }
 
 // Bytes is the resident size of all packed weights.
@@ -171,11 +180,15 @@ func (s *WeightSet) free(key packedKey) error {
 	return nil
 }
 
-// Close frees the weights that failed compilations left. Sessions must be closed
-// before.
+// Close frees the weights that failed compilations left, if this is the last owner. Sessions
+// must be closed before.
 func (s *WeightSet) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.shared > 0 {
+		s.shared--
+		return nil
+	}
 	var errs []error
 	for key, r := range s.resident {
 		if len(r.readers) > 0 {
