@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"hotpath/internal/kernel/isa"
 	"hotpath/internal/testmodels"
 )
 
@@ -94,21 +96,54 @@ func TestEmbeddingIsOnEachCore(t *testing.T) {
 	}
 }
 
-// TestWaysOfGenerating: prompts, reads and tokens of several numbers of threads.
+// TestWaysOfReading: the packed weights are read by several numbers of threads. A model
+// without enough of them has no rate.
+func TestWaysOfReading(t *testing.T) {
+	ask := func(path string) (a answer, err error) {
+		w := &hotpathWorker{threads: 2, now: time.Now}
+		t.Cleanup(func() { w.close() })
+		if err := w.open(path, "auto"); err != nil {
+			t.Fatal(err)
+		}
+		batch := [][]int32{{2, 3, 4}}
+		err = w.answer(request{Op: "decode", Steps: 3, Batches: [][][]int32{batch, batch}, Calls: 1, Ways: []string{"reads=1", "reads=2"}}, &a)
+		return a, err
+	}
+	if got, err := ask(testmodels.Dir(t, "llama")); err == nil || !strings.Contains(err.Error(), "fewer than are measured") {
+		t.Errorf("%+v, %v, expected an error: too few weights", got, err)
+	}
+	got, err := ask(testmodels.Real(t, "SmolLM2-135M-Instruct.Q4_1.gguf"))
+	if tier := isa.Active(); !slices.Contains([]isa.Tier{isa.AVX2, isa.AVXVNNI, isa.VNNI, isa.AMX, isa.AMXFP16}, tier) {
+		if err == nil || !strings.Contains(err.Error(), "stay in its file") {
+			t.Errorf("%+v, %v, expected an error: %s reads Q4_1 in the file", got, err, tier)
+		}
+		return
+	}
+	if err != nil || len(got.Turns) != 2 {
+		t.Fatalf("%+v, %v, expected 2 ways", got, err)
+	}
+	for i, turn := range got.Turns {
+		if len(turn.Amount) != 1 || !(turn.Amount[0] > 0 && turn.Seconds[0] > 0) {
+			t.Errorf("way %d: %+v, expected a rate", i, turn)
+		}
+	}
+}
+
+// TestWaysOfGenerating: prompts and tokens of several numbers of threads.
 func TestWaysOfGenerating(t *testing.T) {
 	prompt := [][]int32{{2, 3, 4, 5, 6, 7, 8, 9}}
 	got := askWorkerThreads(t, 2, testmodels.Dir(t, "llama"),
-		request{Op: "prefill", Batches: [][][]int32{prompt, prompt}, Calls: 1, Ways: []string{"threads=1", "threads=2", "reads=2"}},
-		request{Op: "decode", Steps: 3, Batches: [][][]int32{prompt, prompt}, Calls: 1, Ways: []string{"threads=1", "threads=2", "reads=1"}},
+		request{Op: "prefill", Batches: [][][]int32{prompt, prompt}, Calls: 1, Ways: []string{"threads=1", "threads=2"}},
+		request{Op: "decode", Steps: 3, Batches: [][][]int32{prompt, prompt}, Calls: 1, Ways: []string{"threads=1", "threads=2"}},
 		request{Op: "train", Batches: [][][]int32{prompt, prompt}, Ways: []string{"threads=1"}})
 	for i, amount := range []float64{8, 3} {
 		for k, turn := range got[i].Turns {
-			if len(turn.Amount) != 1 || k < 2 && turn.Amount[0] != amount || !(turn.Amount[0] > 0 && turn.Seconds[0] > 0) {
-				t.Errorf("request %d, way %d: %+v, expected one call of %v tokens, or reads", i, k, turn, amount)
+			if len(turn.Amount) != 1 || turn.Amount[0] != amount || !(turn.Seconds[0] > 0) {
+				t.Errorf("request %d, way %d: %+v, expected one call of %v tokens", i, k, turn, amount)
 			}
 		}
-		if len(got[i].Turns) != 3 {
-			t.Errorf("request %d: %+v, expected 3 ways", i, got[i])
+		if len(got[i].Turns) != 2 {
+			t.Errorf("request %d: %+v, expected 2 ways", i, got[i])
 		}
 	}
 	if !strings.Contains(got[2].Error, "without a training") {

@@ -157,8 +157,8 @@ func (w *hotpathWorker) way(name string, q request) (how, error) {
 				return 0, 0, fmt.Errorf("backend %s cannot read its weights alone", w.backend.Caps().Name)
 			}
 			rate := b.ReadWeights(context.Background(), threads, q.Skip, readFor)
-			if rate == 0 { // too few weights to be shared out
-				rate = ceiling.ReadOf(context.Background(), int(w.tokenBytes()), threads, readFor)
+			if rate == 0 {
+				return 0, 0, errors.New("the model's weights stay in its file, or are fewer than are measured")
 			}
 			return rate / 1e9, 1, nil
 		}, nil
