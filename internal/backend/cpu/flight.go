@@ -16,9 +16,9 @@ import (
 // run. It then finds every share claimed and touches no memory of the plan. Until
 // it has left, the next run uses another flight.
 //
-// Each field that workers write has its own cache line. Per group a worker adds
-// to done once. All workers wait for released, which is written once. So the cost
-// of a barrier grows linearly with the number of workers.
+// Each field that workers write has its own pair of cache lines, because processors fetch
+// lines in pairs. Per group a worker adds to done once. All workers wait for released, which
+// is written once. So the cost of a barrier grows linearly with the number of workers.
 type flight struct {
 	exec    *exec
 	job     job
@@ -39,14 +39,14 @@ type flight struct {
 	stop    atomic.Bool
 	err     error // why it stopped, where the context does not say it; written by who sets stop
 
-	_        [64]byte
+	_        [128]byte
 	claimed  atomic.Int64 // shares of queues that are claimed whole
-	_        [56]byte
+	_        [120]byte
 	done     atomic.Int64 // shares
-	_        [56]byte
+	_        [120]byte
 	released atomic.Int32 // the group that is worked on: those before it are done
 	sleepers atomic.Int32 // workers that are parked, or about to be
-	_        [56]byte
+	_        [120]byte
 }
 
 // cut is how a step is shared out.
@@ -270,13 +270,13 @@ func (f *flight) finish(g int32, ran int, st *stamps) {
 // the first weights of the next share come from memory. It spins shortly, then parks:
 // on a busy machine the worker that is waited for may need this very processor.
 func (f *flight) await(lane int, g int32, st *stamps) (ok bool) {
+	if int(g) == len(f.exec.groups)-1 && st.slots != nil {
+		f.ends.Expect() // the caller is about to end a recorded run
+	}
 	if f.released.Load() >= g {
 		return true
 	}
 	st.waits()
-	if int(g) == len(f.exec.groups)-1 && st.slots != nil {
-		f.ends.Expect() // the caller waits for the end of a recorded run
-	}
 	w := f.exec.be.team.newWaiter(f.side)
 	w.lane = st
 	next := f.ahead(lane, g)
