@@ -48,12 +48,12 @@ lint:
 	$(GO) run $(STATICCHECK) -tags nogpu ./...
 
 # The packages where goroutines meet; profile/compare has none. What compares or measures
-# figures, or counts parts in one goroutine, is left out: it takes minutes, and other tests
-# run the same code. The first packages take longest.
+# figures, or counts parts in one goroutine, or waits for another process, is left out: it
+# takes minutes, and other tests run the same code. The first packages take longest.
 NOTRACED = ProfileRun|ProfileDeep|InfoCalibration|Match(PyTorch|SentenceTransformers)|OfEveryFamily|RecomputeKeepsBits|OverfitsAPage
 NOTRACED := $(NOTRACED)|Bytes(OfOps)?AreTouched|EveryCaseIsBound|GradientsBind|NormsAreFolded|CoverAProduct|OneQueryAtAnyWorkers
 NOTRACED := $(NOTRACED)|MergedStepsKeepBits|EmbeddingsAreTheReferences|MillionEvents|TestReadMemory|StepClockAddsUp|RunsFoldTheSame
-NOTRACED := $(NOTRACED)|BarOnTerminal|TakesLongPrompts|InPlaceAnswersTheSame|DropoutIsReproducible|ObjectivesFromFiles|BestByFigure
+NOTRACED := $(NOTRACED)|BarOnTerminal|TakesLongPrompts|InPlaceAnswersTheSame
 race:
 	$(GO) test -tags nogpu -race -short -skip '$(NOTRACED)' ./cmd/hotpath ./internal/train ./internal/engine/... ./internal/backend/... \
 		./internal/plan/... ./internal/kv ./internal/dataset ./internal/tokenizer/learn . ./profile ./profile/export/... ./profile/report ./profile/internal/...

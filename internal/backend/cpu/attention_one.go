@@ -49,9 +49,9 @@ func (k *attention) whole(tiles int) bool { return tiles >= sharesEach*k.workers
 
 // unit is how many heads of so many tiles stay together in shares: all of a tile, if tiles
 // stay whole, those of a key head for a few workers and beside several queries of a
-// sequence, and one for many workers. Two workers that
-// divided the nine heads of three key heads took longer than with one key head more for
-// one of them: the keys of the second were read twice.
+// sequence, and one for many workers. Two workers that divided the nine heads of three key
+// heads took longer than with one key head more for one of them: the keys of the second were
+// read twice.
 func (k *attention) unit(b tensor.Bind, tiles int) int {
 	switch {
 	case k.whole(tiles):

@@ -170,7 +170,7 @@ func (l *linearGLU) runShares(w *worker, b tensor.Bind, i, j, n int) {
 		tmp := w.scratch.f[:rows*n]
 		next := w.next
 		if next == nil && c1 < l.gate.n {
-			next = firstOf(g, all, c1, l.gate.n) // of the claim that follows
+			next = firstOf(g, all, c1, l.gate.n) // of the next claim, if this worker gets it
 		}
 		w.next = firstOf(u, all, c0, c1)
 		g.multiply(w, task{y: y, x: x, bias: l.gBias, rows: rows}, c0, c1)

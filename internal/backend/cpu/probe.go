@@ -186,7 +186,7 @@ func (p *prober) weights(r *resident) []byte {
 
 // ReadWeights is the rate in bytes/s at which threads read the packed weights for about d,
 // behind so many reads of all of them; 0 if there are none. Weights that stay in the file
-// are not among them. Reads of other memory may be faster or slower: that of a virtual
+// are not among them. Weights that are freed meanwhile stay until it returns. Reads of other memory may be faster or slower: that of a virtual
 // machine may lie nearer to its cores or farther away.
 func (b *Backend) ReadWeights(ctx context.Context, threads, times int, d time.Duration) float64 {
 	return ceiling.SteadyRead(ctx, b.packed.live(), threads, times, d)

@@ -26,7 +26,7 @@ type resident struct {
 	last int    // which of every it is
 	all  int    // bytes of all of them
 	// every lists all memory that was handed out, and no other, with weak references.
-	// Sampling of ceilings reads it.
+	// Sampling of ceilings reads it, and ReadWeights.
 	every []slab
 }
 

@@ -103,8 +103,8 @@ func TestLiveWeights(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
-// TestReadsOfWeights: memory that was handed out is read at some rate, by as many threads as
-// there are chunks; without any there is no rate.
+// TestReadsOfWeights: memory that was handed out is read at some rate, by one thread or two.
+// Without any there is no rate.
 func TestReadsOfWeights(t *testing.T) {
 	be, err := New(Options{Workers: 2})
 	if err != nil {

@@ -117,8 +117,8 @@ var codeSizes = [...]int{1, 2, 3, 4, 6, 8}
 // most is the largest number of rows that it multiplies at once.
 func (k *codeKernel) most() int { return codeSizes[len(k.run)-1] }
 
-// codeSet is kernels by the type of their weights; nil where there is none. Each product
-// looks a few times, which a map makes 2 per cent of decoding a small model.
+// codeSet is kernels by the type of their weights; nil where there is none. It is an array
+// because each product looks a few times.
 type codeSet [tensor.I32 + 1]*codeKernel
 
 // codeKernels are the types whose codes are multiplied as the file has them.
@@ -162,8 +162,8 @@ func codeSize(m int) (size int) {
 }
 
 // codeBlocks bounds the blocks of 16 weight rows and 32 columns of one assembly
-// call, which then takes well under 100 us. Long panels that are multiplied together may
-// have four times as many.
+// call, which then takes well under 100 us. Long panels that are multiplied together have
+// several times as many.
 const codeBlocks = 512
 
 func (s *CodeScratch) multiply(t *CodeTask, n0, n1 int) {
