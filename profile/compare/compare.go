@@ -39,7 +39,7 @@ const (
 
 // worse reports whether a verdict speaks against B.
 func (v Verdict) worse() bool {
-	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == FewerLanes || v == OnlyB || v == MoreFaults || v == MoreMemory
+	return v == Slower || v == SlowerTail || v == MoreWork || v == MoreTime || v == FewerLanes || v == OnlyB || v == MoreFaults || v == MoreAllocated || v == MoreMemory
 }
 
 // Measure is which time of a row is compared. All are per run.
@@ -228,11 +228,14 @@ type Comparison struct {
 	Batches    []BatchDiff  `json:"batches"`
 	Ledger     []LedgerDiff `json:"ledger"`
 	Uneven     []UnevenDiff `json:"uneven"`
-	Faults     []FaultDiff  `json:"faults"`
+	Faults     []CountDiff  `json:"faults"` // by what served them; those from a disk depend on other programs and are not judged
+	GoHeap     []CountDiff  `json:"go_heap"`
 	Memory     []MemoryDiff `json:"memory"`
 	OnlyA      []string     `json:"only_a"`
 	OnlyB      []string     `json:"only_b"`
 	Warnings   []string     `json:"warnings"`
+
+	heapTokens float64 // of a recording of B
 }
 
 // comparisonVersion is the version of the document: 2 has a change per measure,
@@ -245,9 +248,13 @@ const comparisonVersion = 2
 func (c *Comparison) Different() []*Diff {
 	var out, totals []*Diff
 	for i := range c.Plans {
-		out = append(out, c.Plans[i].different()...)
-		if c.Plans[i].Total.Changed() {
-			totals = append(totals, &c.Plans[i].Total)
+		p := &c.Plans[i]
+		out = append(out, p.different()...)
+		if p.Whole && p.Common.Changed() {
+			totals = append(totals, &p.Common) // its parts contain it
+		}
+		if p.Total.Changed() {
+			totals = append(totals, &p.Total)
 		}
 	}
 	largest := func(x, y *Diff) int { return cmp.Compare(math.Abs(y.Real()), math.Abs(x.Real())) }
@@ -256,7 +263,8 @@ func (c *Comparison) Different() []*Diff {
 	return append(out, totals...)
 }
 
-// different lists the plan's rows that are more than noise, without its total.
+// different lists the plan's rows that are more than noise, without its total and what is
+// only a sum.
 func (p *PlanDiff) different() []*Diff {
 	var out []*Diff
 	for _, rows := range [][]Diff{p.Kinds, p.Places, p.Layers, p.Steps, p.Waits} {
@@ -267,7 +275,7 @@ func (p *PlanDiff) different() []*Diff {
 		}
 	}
 	for _, d := range []*Diff{&p.Common, &p.Wait} {
-		if d.Changed() {
+		if d.Changed() && !(p.Whole && d == &p.Common) {
 			out = append(out, d)
 		}
 	}
@@ -339,6 +347,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
 		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
 	c.compareFaults(a, b)
+	c.compareGoHeap(a, b)
 	c.Total = Diff{Name: "total", Layer: -1, Verdict: Untested}
 	for _, p := range slices.Concat(a[1:], b) {
 		c.sameConditions(a[0], p)
@@ -396,11 +405,11 @@ func (c *Comparison) warn(format string, args ...any) {
 }
 
 // Same reports that no difference was found, neither of time nor of work nor of
-// page faults nor of memory.
+// page faults nor of allocations nor of memory.
 func (c *Comparison) Same() bool {
 	return len(c.Different()) == 0 && len(c.Batches) == 0 && !slices.ContainsFunc(c.Scopes, func(d ScopeDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Changed() }) &&
-		!slices.ContainsFunc(c.Faults, func(d FaultDiff) bool { return d.Changed() }) &&
+		!slices.ContainsFunc(slices.Concat(c.Faults, c.GoHeap), func(d CountDiff) bool { return d.Changed() }) &&
 		!slices.ContainsFunc(c.Memory, func(d MemoryDiff) bool { return d.Changed() })
 }

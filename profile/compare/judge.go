@@ -161,7 +161,7 @@ func (c *Comparison) families() float64 {
 	n := float64(levels) // places and layers are one family
 	uneven := slices.ContainsFunc(c.Uneven, func(d UnevenDiff) bool { return d.Verdict != Untested })
 	if uneven || slices.ContainsFunc(c.Ledger, func(d LedgerDiff) bool { return d.Verdict != Untested }) ||
-		slices.ContainsFunc(c.Faults, func(d FaultDiff) bool { return d.Verdict != Untested }) {
+		slices.ContainsFunc(slices.Concat(c.Faults, c.GoHeap), func(d CountDiff) bool { return d.Verdict != Untested }) {
 		n++
 	}
 	if uneven {
@@ -303,20 +303,18 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 }
 
 // agreed reports for kinds and layers whether what the median of them did was common to
-// all: nothing speaks against it, or all together, by their time, moved like that. A row
-// may be short, and what happens to three short ones is not the machine's. Only recordings
-// in turn can tell, because then the machine is the same for both sides on average. Kinds
-// depend on the size of batches each in its own way, so they have nothing in common where
-// batches differ. Mean and median have one answer, because a sum of rows has both.
+// all: the recordings do not show that it did anything, or rows with most of the time moved
+// like that. A row may be short, and what happens to three short ones is not the machine's;
+// nor is what one row that changed makes of the time of all. Only recordings in turn can
+// tell, because then the machine is the same for both sides on average. Kinds depend on the
+// size of batches each in its own way, so they have nothing in common where batches differ.
+// Mean and median have one answer, because a sum of rows has both.
 func (e *evidence) agreed() (out [measures][levels]bool) {
 	for m := range measures {
 		for _, l := range []level{ofKinds, ofLayers} {
-			s, between, whole := e.within(m, e.shifts[l][m]), e.shift(m, e.shifts[l][m]), e.shift(m, e.whole[l][m]).mid
-			alike := s.mid*whole > 0 && math.Abs(whole) >= math.Abs(s.mid)/2
-			far := func(s shiftOf) bool {
-				return math.Abs(s.mid) > student.Quantile(falseAlarms, s.freedom)*math.Sqrt(s.variance)
-			}
-			out[m][l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || alike || !far(s) || !far(between))
+			common := e.shift(m, e.shifts[l][m])
+			far := math.Abs(common.mid) > student.Quantile(falseAlarms, common.freedom)*math.Sqrt(common.variance)
+			out[m][l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || !far || e.movedLike(m, l, common.mid))
 		}
 	}
 	for l := range levels {
@@ -324,6 +322,21 @@ func (e *evidence) agreed() (out [measures][levels]bool) {
 		out[Mean][l], out[Median][l] = both, both
 	}
 	return out
+}
+
+// movedLike reports whether voters of a level with at least half of their time moved in
+// the same direction as common did, and at least half as far.
+func (e *evidence) movedLike(m Measure, l level, common float64) bool {
+	var moved, all float64
+	for i := range e.rows {
+		if r := &e.rows[i]; r.votes && r.level == l {
+			if by := e.shift(m, r.whole[m]).mid; by*common > 0 && math.Abs(by) >= math.Abs(common)/2 {
+				moved += r.diff.Before
+			}
+			all += r.diff.Before
+		}
+	}
+	return moved >= all/2
 }
 
 // within is the shift between these recordings, whatever its cause. Its variance is

@@ -218,8 +218,8 @@ func asManyRuns(runs, tokens int64, size float64) float64 {
 	return float64(runs)
 }
 
-// judgeAmounts corrects the columns of the ledger, the uneven steps and the page faults
-// for their number, as one family.
+// judgeAmounts corrects the columns of the ledger, the uneven steps, the page faults and the
+// allocations for their number, as one family.
 func (c *Comparison) judgeAmounts() {
 	var p []float64
 	var of []*Change
@@ -239,11 +239,18 @@ func (c *Comparison) judgeAmounts() {
 	for i := range c.Faults {
 		take(&c.Faults[i].Change, &c.Faults[i].Verdict)
 	}
+	counts := len(p)
+	for i := range c.GoHeap {
+		take(&c.GoHeap[i].Change, &c.GoHeap[i].Verdict)
+	}
 	families := c.families()
 	for i, h := range Holm(p) {
 		of[i].correct(h, families)
 		more, less := MoreTime, LessTime
-		if i >= times {
+		switch {
+		case i >= counts:
+			more, less = MoreAllocated, LessAllocated
+		case i >= times:
 			more, less = MoreFaults, FewerFaults
 		}
 		switch of[i].Verdict {

@@ -87,6 +87,9 @@ func (c *Comparison) tables(o report.Options) []table.Table {
 	if t := c.faultsTable(); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
+	if t := c.goHeapTable(); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
 	if t := c.memoryTable(o.Top); len(t.Rows) > 0 {
 		out = append(out, t)
 	}

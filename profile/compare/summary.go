@@ -62,8 +62,8 @@ type finding struct {
 }
 
 // certain are the sentences about what changed, the largest part of A's time first: time
-// in runs, of the host, of lanes. largest is the size of the first. Page faults and
-// memory come last.
+// in runs, of the host, of lanes. largest is the size of the first. Page faults, the Go heap
+// and memory come last.
 func (c *Comparison) certain() (out []string, largest float64) {
 	all := c.besideRows()
 	if different := c.Different(); len(different) > 0 {
@@ -96,7 +96,12 @@ func (c *Comparison) certain() (out []string, largest float64) {
 	}
 	for i := range c.Faults {
 		if d := &c.Faults[i]; d.Changed() {
-			out = append(out, d.says())
+			out = append(out, faultsSay(d))
+		}
+	}
+	for i := range c.GoHeap {
+		if d := &c.GoHeap[i]; d.Changed() {
+			out = append(out, c.heapSays(d))
 		}
 	}
 	for i := range c.Memory {

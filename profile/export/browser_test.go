@@ -250,7 +250,8 @@ func TestComparisonInBrowser(t *testing.T) {
 	wait := compare.Change{Percent: 5, Low: &low, High: &high, Noise: 1, Verdict: compare.Slower}
 	c.Plans[0].Waits = []compare.Diff{{Name: "before glu, after o_proj", Layer: -1, Before: 1e5, After: 3e5, Wait: 2e5, Median: wait, Mean: wait, P95: wait, Verdict: compare.Slower}}
 	c.Uneven = []compare.UnevenDiff{{Plan: "embed", Step: "gelu", Before: 1e5, After: 3e5, Change: wait, Verdict: compare.MoreTime, Lanes: [2]float64{2, 2}}, {Plan: "embed", Step: "norm", Before: 1e5, Change: wait, Verdict: compare.FewerLanes, Lanes: [2]float64{2, 1}}}
-	c.Faults = []compare.FaultDiff{{Kind: "memory", Before: 8000, After: 8400, Change: wait, Verdict: compare.MoreFaults}}
+	c.Faults = []compare.CountDiff{{Kind: "memory", Before: 8000, After: 8400, Change: wait, Verdict: compare.MoreFaults}}
+	c.GoHeap = []compare.CountDiff{{Kind: "bytes", Before: 8e6, After: 8.4e6, Change: wait, Verdict: compare.MoreAllocated}, {Kind: "objects", Before: 8000, After: 8001, Change: wait, Verdict: compare.Untested}}
 	show(ctx, t, "comparison", func(w io.Writer) error { return ComparisonHTML(w, c) })
 	is(ctx, t, "flame", `document.querySelectorAll('.flame g').length > 50`)
 	is(ctx, t, "what is slower is red", `(() => { const fill = n => getComputedStyle([...document.querySelectorAll('.flame g')].find(g => g.node.n === n && !g.node.c).querySelector('rect')).fill; return fill('attention') !== fill('gelu') && fill('gelu') === fill('norm'); })()`)
@@ -259,6 +260,7 @@ func TestComparisonInBrowser(t *testing.T) {
 	is(ctx, t, "scopes", `[...document.querySelectorAll('#scopes td')].map(d => d.textContent).slice(0, 4).join(' ') === 'sample 60, 60 4.000 6.000'`)
 	is(ctx, t, "uneven", `[...document.querySelectorAll('#uneven tbody tr')].map(r => [1, 2, 6, 7].map(i => r.cells[i].textContent).join(' ')).join('; ') === 'norm 2.0, 1.0  fewer lanes; gelu 2.0, 2.0 +5.0 (+4.0 to +6.0) more time'`)
 	is(ctx, t, "page faults", `[...document.querySelectorAll('#faults td')].map(d => d.textContent).join(' ') === 'memory 8000 8400 +5.0 (+4.0 to +6.0) more faults'`)
+	is(ctx, t, "go heap", `[...document.querySelectorAll('#goheap td')].map(d => d.textContent).join(' ') === 'bytes 8.0 MB 8.4 MB +5.0 (+4.0 to +6.0) more allocated objects 8000 8001  untested'`)
 	is(ctx, t, "ledger", `[...document.querySelectorAll('#ledger tbody tr')].some(r => r.cells[1].textContent === 'compute' && r.cells[6].textContent === 'untested')`)
 	is(ctx, t, "nothing is wider than the page", `document.documentElement.scrollWidth <= innerWidth`)
 }

@@ -1,6 +1,6 @@
 // The comparison of two recordings.
 
-const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'fewer lanes', 'only in B', 'more faults', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'more lanes', 'only in A', 'fewer faults', 'less memory']);
+const worse = new Set(['slower', 'slower tail', 'more work', 'more time', 'fewer lanes', 'only in B', 'more faults', 'more allocated', 'more memory']), better = new Set(['faster', 'faster tail', 'less work', 'less time', 'more lanes', 'only in A', 'fewer faults', 'less allocated', 'less memory']);
 const verdictClass = v => worse.has(v) ? 'slower' : better.has(v) ? 'faster' : '';
 const MEASURES = ['median', 'mean', 'p95'];
 const MOST = 1000; // where intervals end
@@ -74,12 +74,14 @@ if (data.ledger && data.ledger.length) {
     {head: 'change %', get: d => Math.abs(d.change.percent), show: d => el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.ledger, 5).table);
 }
-if (data.faults && data.faults.length) {
-  const s = section('faults', 'Page faults', "Of the process during a recording, the mean of recordings. Change: in per cent of A's. Those from a disk are not judged.");
-  s.append(sortable([{head: 'served from', left: true, get: d => d.kind}, {head: 'before', get: d => d.before, show: d => d.before.toFixed(0)}, {head: 'after', get: d => d.after, show: d => d.after.toFixed(0)},
+function counts(id, title, note, first, rows, show) {
+  if (!rows || !rows.length) return;
+  section(id, title, note).append(sortable([{head: first, left: true, get: d => d.kind}, {head: 'before', get: d => d.before, show: d => show(d, d.before)}, {head: 'after', get: d => d.after, show: d => show(d, d.after)},
     {head: 'change %', get: d => d.verdict === 'untested' ? -1 : Math.abs(d.change.percent), show: d => d.verdict === 'untested' ? '' : el('span', {class: verdictClass(d.verdict)}, changeText(d.change).replace(' %', ''))},
-    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => data.faults, 3).table);
+    {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => rows, 3).table);
 }
+counts('faults', 'Page faults', "Of the process during a recording, the mean of recordings. Change: in per cent of A's. Those from a disk are not judged.", 'served from', data.faults, (d, n) => n.toFixed(0));
+counts('goheap', 'Go heap', "What the process allocated during a recording, the mean of recordings. Change: in per cent of A's.", 'allocated', data.go_heap, (d, n) => d.kind === 'bytes' ? (n / 1e6).toFixed(1) + ' MB' : n.toFixed(0));
 if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', data.memory_note);
   s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
