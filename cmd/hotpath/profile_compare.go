@@ -32,9 +32,9 @@ runs are each compared, with a 95 per cent interval. A star marks a change that
 is real: by Student's t it is larger than the difference between two recordings of
 one build, after Holm's correction for the number of tests. The probability of a
 false alarm is 1 per cent over all times of a comparison. The median calls of scopes,
-which hold the host's work, the columns of the ledger, page faults and memory are
-compared too. Scopes, ledger and page faults need several recordings per side, made
-in turn.
+which hold the host's work, the columns of the ledger, page faults, allocations on the
+Go heap and memory are compared too. All of these but memory need several recordings per
+side, made in turn.
 
 A and B are each a file, several separated by commas, or a folder of them. One
 recording per side shows which ops, layers and steps changed by much. Several per

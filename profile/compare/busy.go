@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"hotpath/internal/stats"
 	"hotpath/profile"
 )
 
@@ -43,8 +42,8 @@ func busyShift(a, b *side) (share, growth float64) {
 	return math.Abs(x - y), math.Abs(math.Log((1 - x) / (1 - y)))
 }
 
-// warnOfBusy names the recordings in which the lanes were without a processor for longer
-// than in most.
+// warnOfBusy names the recordings in which lanes were without a processor for longer than
+// usual. The system does not show who had it: other programs, or other threads of this one.
 func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 	var shares [2][]float64
 	for i, recordings := range [2][]*profile.Profile{a, b} {
@@ -57,11 +56,10 @@ func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 		}
 	}
 	all := slices.Concat(shares[0], shares[1])
-	usual := stats.Median(all)
-	if len(all) == 2 {
-		usual = slices.Min(all)
-	}
+	slices.Sort(all)
+	usual := all[(len(all)-1)/4] // in a calm recording, if a few are
 	var busy []string
+	mostOf := "" // a side most of whose recordings are named
 	for i, name := range [2]string{"A", "B"} {
 		var found []string
 		least, most := 1.0, 0.0
@@ -77,6 +75,9 @@ func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 		if math.Round(100*least) < math.Round(100*most) {
 			percent = fmt.Sprintf("%.0f to %s", 100*least, percent)
 		}
+		if 2*len(found) > len(shares[i]) {
+			mostOf = name
+		}
 		switch {
 		case len(shares[i]) == 1:
 		case len(found) == 1:
@@ -89,10 +90,13 @@ func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 	if len(busy) == 0 {
 		return
 	}
-	text := fmt.Sprintf("other programs took processors for much of the lane time: %s; usual is %.0f %%", strings.Join(busy, ", "), 100*usual)
-	if len(all) == 2 {
+	text := fmt.Sprintf("lanes were without a processor for much of their time: %s; usual is %.0f %%", strings.Join(busy, ", "), 100*usual)
+	switch e, _, _ := wholeRecordings(a, b); {
+	case !e.repeated() || e.apartInTime:
 		c.warn("%s: waits and whole runs are not judged to that amount; make several recordings per side, in turn", text)
-		return
+	case mostOf != "":
+		c.warn("%s: other programs, or threads of %s's own", text, mostOf)
+	default:
+		c.warn("%s: if these were other programs, leave these recordings out, each with the one beside it", text)
 	}
-	c.warn("%s: intervals are wider for it; leave these recordings out, each with the one beside it", text)
 }

@@ -325,7 +325,7 @@ func (p *PlanDiff) real() (mid, low, high float64) {
 			wait = p.Waits
 		}
 		common := []Diff{p.Common}
-		if i == 0 && p.WholeLayers || i > 0 && p.Whole {
+		if whole := i == 0 && p.WholeLayers || i > 0 && p.Whole; whole && slices.ContainsFunc(rows, func(d Diff) bool { return d.Changed() }) {
 			common = nil // the rows contain it
 		}
 		if m, l, h := sum(rows, common, wait); math.Abs(m) >= math.Abs(mid) {

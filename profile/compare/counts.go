@@ -21,15 +21,12 @@ type CountDiff struct {
 // Changed reports whether the difference is more than noise.
 func (d *CountDiff) Changed() bool { return d.Verdict != Same && d.Verdict != Untested }
 
-// unlikeTokens is the part by which sides may differ in their tokens. More work touches and
-// allocates more memory.
-const unlikeTokens = 0.1
-
 // countable reports whether counts of whole recordings may be judged: there are several per
-// side, made in turn, of as many tokens.
-func countable(e *evidence, sides [2][]*profile.Profile) bool {
+// side, made in turn. More work touches and allocates more memory, so the sides may differ in
+// their tokens by no more than a part that no change is reported below.
+func countable(e *evidence, sides [2][]*profile.Profile, unlike float64) bool {
 	a, b := meanTokens(sides[0]), meanTokens(sides[1])
-	return e.repeated() && !e.apartInTime && max(a, b) <= (1+unlikeTokens)*min(a, b)
+	return e.repeated() && !e.apartInTime && max(a, b) <= (1+unlike)*min(a, b)
 }
 
 // meanTokens is what a recording computed.

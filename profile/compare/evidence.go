@@ -292,7 +292,9 @@ func (d *PlanDiff) takeCommon(of level) {
 		}
 		rest := map[int][2][][]float64{-1: e.shifts[of][m]}
 		for i := range voters {
-			rest[i] = series(i)
+			if rest[i] = series(i); e.divided(m, rest[i], rest[-1]) {
+				rest[i] = rest[-1]
+			}
 		}
 		for i := range e.rows {
 			if row := &e.rows[i]; row.level.common() == of {
@@ -306,6 +308,27 @@ func (d *PlanDiff) takeCommon(of level) {
 			}
 		}
 	}
+}
+
+// dividedBy is by how much, as a logarithm, the medians of all rows and of all but one must
+// differ to say that these rows are divided.
+const dividedBy = 0.03
+
+// divided reports whether the median of the other rows moved far from that of all. If nearly
+// half of the rows changed, that of all stands still, but for a row that did not change that
+// of the others moves half as far as those that did: then it is no common change.
+func (e *evidence) divided(m Measure, rest, all [2][][]float64) bool {
+	var apart [2][][]float64
+	for side := range rest {
+		for r, blocks := range rest[side] {
+			by := make([]float64, len(blocks))
+			for b, v := range blocks {
+				by[b] = v - all[side][r][b]
+			}
+			apart[side] = append(apart[side], by)
+		}
+	}
+	return math.Abs(e.shift(m, apart).mid) > dividedBy && e.far(m, apart, nearlyFalse)
 }
 
 // together is the change of rows, block by block, as a mean by their time.

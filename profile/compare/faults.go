@@ -42,7 +42,7 @@ func (c *Comparison) compareFaults(a, b []*profile.Profile) {
 	if cached {
 		c.warn("page faults that read from a disk: %.0f per recording of A and %.0f of B; if the files of one side were in memory before, times and page faults differ for that reason", disk.Before, disk.After)
 	}
-	if countable(&e, sides) && !cached && max(memory.Before, memory.After) >= fewFaults {
+	if countable(&e, sides, faultFloor) && !cached && max(memory.Before, memory.After) >= fewFaults {
 		memory.measure(&e, sides, fromMemory, fewFaults, faultFloor)
 	}
 	for _, d := range []CountDiff{memory, disk} {

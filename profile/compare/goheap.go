@@ -49,7 +49,7 @@ func (c *Comparison) compareGoHeap(a, b []*profile.Profile) {
 		{heapObjects, fewObjects, func(p *profile.Profile) int64 { return p.Go.Objects }},
 	} {
 		d := newCountDiff(k.kind, sides, k.of)
-		if countable(&e, sides) && max(d.Before, d.After) >= k.few {
+		if countable(&e, sides, heapFloor/2) && max(d.Before, d.After) >= k.few {
 			d.measure(&e, sides, k.of, k.few, heapFloor)
 		}
 		if d.Before+d.After > 0 {

@@ -228,9 +228,8 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 		r.base = r.Before + r.Work - r.waited
 	}
 	agreed := e.agreed()
-	d.Whole, d.WholeLayers = !agreed[Mean][ofKinds], !agreed[Mean][ofLayers]
+	d.Whole, d.WholeLayers = !agreed[ofKinds], !agreed[ofLayers]
 	for m := range measures {
-		agreed := agreed[m]
 		// Whether the machine or the build got slower is known from several
 		// recordings in turn alone.
 		floor := func(x [2][][]float64, least, unknown float64) float64 {
@@ -308,20 +307,24 @@ func (d *PlanDiff) test(machine float64) (tests [levels][]oneTest) {
 // nor is what one row that changed makes of the time of all. Only recordings in turn can
 // tell, because then the machine is the same for both sides on average. Kinds depend on the
 // size of batches each in its own way, so they have nothing in common where batches differ.
-// Mean and median have one answer, because a sum of rows has both.
-func (e *evidence) agreed() (out [measures][levels]bool) {
-	for m := range measures {
-		for _, l := range []level{ofKinds, ofLayers} {
-			common := e.shift(m, e.shifts[l][m])
-			far := math.Abs(common.mid) > student.Quantile(falseAlarms, common.freedom)*math.Sqrt(common.variance)
-			out[m][l] = e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || !far || e.movedLike(m, l, common.mid))
+// All measures have one answer, because rows are sums and a table has one note.
+func (e *evidence) agreed() (out [levels]bool) {
+	for _, l := range []level{ofKinds, ofLayers} {
+		out[l] = true
+		for m := range measures {
+			common := e.shifts[l][m]
+			ok := e.votes[l] < fewVotes || !e.resized && (!e.repeated() || e.apartInTime || !e.far(m, common, falseAlarms) || e.movedLike(m, l, e.shift(m, common).mid))
+			out[l] = out[l] && ok
 		}
 	}
-	for l := range levels {
-		both := out[Mean][l] && out[Median][l]
-		out[Mean][l], out[Median][l] = both, both
-	}
 	return out
+}
+
+// far reports whether the recordings show that something moved; chance is the probability
+// to say so if nothing did.
+func (e *evidence) far(m Measure, x [2][][]float64, chance float64) bool {
+	s := e.shift(m, x)
+	return math.Abs(s.mid) > student.Quantile(chance, s.freedom)*math.Sqrt(s.variance)
 }
 
 // movedLike reports whether voters of a level with at least half of their time moved in

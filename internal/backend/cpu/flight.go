@@ -16,8 +16,8 @@ import (
 // run. It then finds every share claimed and touches no memory of the plan. Until
 // it has left, the next run uses another flight.
 //
-// Each field that workers write has its own pair of cache lines, because processors fetch
-// lines in pairs. Per group a worker adds to done once. All workers wait for released, which
+// What workers write lies in pairs of cache lines of its own, because processors fetch lines
+// in pairs. Per group a worker adds to done once. All workers wait for released, which
 // is written once. So the cost of a barrier grows linearly with the number of workers.
 type flight struct {
 	exec    *exec

@@ -34,7 +34,7 @@ function diffTable(rows, first) {
   return sortable(cols, () => rows, 4).table;
 }
 
-const shifted = (by, rows) => by.some(v => v) ? ': changes are beyond what all ' + rows + ' have in common (' + MEASURES.map((m, i) => m + ' ' + signed(by[i], pct)).filter((_, i) => by[i]).join(', ') + ')' : '';
+const shifted = (by, whole, rows) => whole ? ': ' + rows + ' did not move alike, changes are whole, what the machine did included' : by.some(v => v) ? ': changes are beyond what all ' + rows + ' have in common (' + MEASURES.map((m, i) => m + ' ' + signed(by[i], pct)).filter((_, i) => by[i]).join(', ') + ')' : '';
 const o = section('overview', 'Overview', data.a + ' against ' + data.b);
 o.append(cards(data.cards), el('p', {}, data.summary));
 for (const w of [...data.not_compared || [], ...data.warnings || []]) o.append(el('p', {class: 'warn'}, w));
@@ -43,8 +43,8 @@ data.plans.forEach((p, i) => {
   const host = el('div');
   s.append(host, el('div', {class: 'legend'}, el('span', {style: '--k:var(--slow)'}, 'slower or more work'), el('span', {style: '--k:var(--fast)'}, 'faster or less work'), el('span', {style: '--k:var(--same)'}, 'no more than two recordings of one build differ by')));
   flame(host, data.trees[i], {label: 'Difference flame graph', value: n => n.c && n.c.length ? 0 : Math.max(n.before_ns, n.after_ns), sumOnly: true, path: pathOf, tip: n => diffTip(n), color: n => n.c && n.c.length ? {fill: css('--line'), pale: true} : diffColor(n)});
-  s.append(el('p', {class: 'note'}, 'Of a run'), diffTable([p.total, p.common, p.wait], ''), el('p', {class: 'note'}, 'By op' + shifted(p.shift_percent, 'ops')), diffTable(p.kinds, 'op'));
-  if (p.layers.length > 1) s.append(el('p', {class: 'note'}, 'By layer' + shifted(p.layer_shift_percent, 'layers')), diffTable(p.layers, 'layer'));
+  s.append(el('p', {class: 'note'}, 'Of a run'), diffTable([p.total, p.common, p.wait], ''), el('p', {class: 'note'}, 'By op' + shifted(p.shift_percent, p.whole_changes, 'ops')), diffTable(p.kinds, 'op'));
+  if (p.layers.length > 1) s.append(el('p', {class: 'note'}, 'By layer' + shifted(p.layer_shift_percent, p.whole_layer_changes, 'layers')), diffTable(p.layers, 'layer'));
   s.append(el('p', {class: 'note'}, 'By step'), diffTable(p.steps, 'step'));
   if (p.waits && p.waits.length) s.append(el('p', {class: 'note'}, 'Waits at barriers, all layers together; changes are in per cent of a run'), diffTable(p.waits, 'wait'));
 });
@@ -81,7 +81,7 @@ function counts(id, title, note, first, rows, show) {
     {head: 'verdict', left: true, get: d => d.verdict, show: d => el('span', {class: verdictClass(d.verdict)}, d.verdict)}], () => rows, 3).table);
 }
 counts('faults', 'Page faults', "Of the process during a recording, the mean of recordings. Change: in per cent of A's. Those from a disk are not judged.", 'served from', data.faults, (d, n) => n.toFixed(0));
-counts('goheap', 'Go heap', "What the process allocated during a recording, the mean of recordings. Change: in per cent of A's.", 'allocated', data.go_heap, (d, n) => d.kind === 'bytes' ? (n / 1e6).toFixed(1) + ' MB' : n.toFixed(0));
+counts('goheap', 'Go heap', "What the process allocated during a recording, opening the model included, the mean of recordings. Change: in per cent of A's. Untested: little, or sides with other tokens.", 'allocated', data.go_heap, (d, n) => d.kind === 'bytes' ? (n / 1e6).toFixed(1) + ' MB' : n.toFixed(0));
 if (data.memory && data.memory.length) {
   const s = section('memory', 'Memory', data.memory_note);
   s.append(sortable([{head: 'owner', left: true, get: d => d.owner}, {head: 'class', left: true, get: d => d.class}, {head: 'before', get: d => d.before_bytes, show: d => bytes(d.before_bytes)},
