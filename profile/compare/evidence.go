@@ -255,29 +255,27 @@ func (d *PlanDiff) takeCommon(of level) {
 		for i, r := range voters {
 			before[i] = stats.Median(slices.Concat(r.x[m][0]...))
 		}
-		// Votes of a block, with those of one voter left out, -1: of none.
-		median := func(side, r, b, without int) float64 {
-			votes := make([]float64, 0, len(voters))
-			for i, v := range voters {
-				if i != without {
-					votes = append(votes, v.x[m][side][r][b]-before[i])
-				}
-			}
-			return stats.Median(votes)
-		}
-		series := func(without int) (out [2][][]float64) {
+		// series is the median of the votes of each block, with those of one voter left out, -1:
+		// of none. middle is stats.Median, or the lower or upper of the two values in the middle.
+		series := func(without int, middle func(votes []float64) float64) (out [2][][]float64) {
 			for side := range out {
 				for r, blocks := range e.wait[m][side] {
 					shift := make([]float64, len(blocks))
 					for b := range shift {
-						shift[b] = median(side, r, b, without)
+						votes := make([]float64, 0, len(voters))
+						for i, v := range voters {
+							if i != without {
+								votes = append(votes, v.x[m][side][r][b]-before[i])
+							}
+						}
+						shift[b] = middle(votes)
 					}
 					out[side] = append(out[side], shift)
 				}
 			}
 			return out
 		}
-		e.shifts[of][m], e.whole[of][m] = series(-1), e.together(m, voters, before)
+		e.shifts[of][m], e.whole[of][m] = series(-1, stats.Median), e.together(m, voters, before)
 		if e.votes[of] < fewVotes { // nothing tells the machine from the rows
 			continue
 		}
@@ -291,9 +289,15 @@ func (d *PlanDiff) takeCommon(of level) {
 			})
 		}
 		rest := map[int][2][][]float64{-1: e.shifts[of][m]}
-		for i := range voters {
-			if rest[i] = series(i); e.divided(m, rest[i], rest[-1]) {
-				rest[i] = rest[-1]
+		for i, v := range voters {
+			rest[i] = series(i, stats.Median)
+			// The others may be divided, half of them changed: then the row is compared with the
+			// half that it moved with.
+			if low, high := series(i, lowerMedian), series(i, upperMedian); e.divided(m, low, high) {
+				own := e.shift(m, v.whole[m]).mid
+				if rest[i] = low; math.Abs(own-e.shift(m, high).mid) < math.Abs(own-e.shift(m, low).mid) {
+					rest[i] = high
+				}
 			}
 		}
 		for i := range e.rows {
@@ -310,25 +314,28 @@ func (d *PlanDiff) takeCommon(of level) {
 	}
 }
 
-// dividedBy is by how much, as a logarithm, the medians of all rows and of all but one must
-// differ to say that these rows are divided.
+// Of an even number of values the median is the mean of these two; of others both are the
+// median.
+func lowerMedian(v []float64) float64 { return slices.Sorted(slices.Values(v))[(len(v)-1)/2] }
+func upperMedian(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+
+// dividedBy is how far apart, as logarithms, the two values in the middle must move to say
+// that rows are divided.
 const dividedBy = 0.03
 
-// divided reports whether the median of the other rows moved far from that of all. If nearly
-// half of the rows changed, that of all stands still, but for a row that did not change that
-// of the others moves half as far as those that did: then it is no common change.
-func (e *evidence) divided(m Measure, rest, all [2][][]float64) bool {
+// divided reports whether the two values in the middle moved apart.
+func (e *evidence) divided(m Measure, low, high [2][][]float64) bool {
 	var apart [2][][]float64
-	for side := range rest {
-		for r, blocks := range rest[side] {
+	for side := range low {
+		for r, blocks := range low[side] {
 			by := make([]float64, len(blocks))
 			for b, v := range blocks {
-				by[b] = v - all[side][r][b]
+				by[b] = high[side][r][b] - v
 			}
 			apart[side] = append(apart[side], by)
 		}
 	}
-	return math.Abs(e.shift(m, apart).mid) > dividedBy && e.far(m, apart, nearlyFalse)
+	return e.shift(m, apart).mid > dividedBy && e.far(m, apart, nearlyFalse)
 }
 
 // together is the change of rows, block by block, as a mean by their time.
