@@ -196,8 +196,9 @@ peers-train: build $(VENV)/ready
 # scale measures 1, 2, 4, ... threads, up to all cores, beside what the machine does at
 # most with as many, and fills in docs/performance.md: decode, prefill, embedding and
 # training of models with random weights, which it makes. scale-build makes the
-# programs for a machine without Go: bin/scale/peerbench with the same flags, and
-# bin/scale/hotpath to look where the time goes.
+# programs for a machine without Go: bin/scale/peerbench with the same flags,
+# bin/scale/hotpath to look where the time goes, and what measures the cost of recording:
+# HOTPATH_MODELS=DIR bin/scale/overhead.test -test.run x -test.bench Overhead -test.benchtime 12s
 .PHONY: scale scale-build
 SCALEFLAGS ?= --rounds 5
 scale:
@@ -207,6 +208,7 @@ scale-build:
 	mkdir -p bin/scale
 	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w -X main.built=$(REVISION)" -o bin/scale/peerbench ./internal/peerbench
 	CGO_ENABLED=0 $(GO) build -tags nogpu,nomodels -trimpath -ldflags "-s -w" -o bin/scale/hotpath ./cmd/hotpath
+	CGO_ENABLED=0 $(GO) test -c -tags nogpu,nomodels -trimpath -ldflags "-s -w" -o bin/scale/overhead.test ./internal/backend/cpu
 
 clean:
 	rm -rf bin .cache/check
