@@ -8,7 +8,8 @@ const hasCounter = true
 // A system call takes about 50 ns, too much for stamps of every step. If the
 // system itself trusts the processor's time-stamp counter, a recorder calibrates
 // that counter once. Now then reads it directly, in about a fifth of the time. It is
-// assembly because its code then lies beside that of own, which a run keeps in the caches.
+// assembly so that its code lies beside that of own, which a run keeps in the caches. Other
+// packages reach it through a wrapper that the compiler adds.
 func Now() int64
 
 // readCounter is the processor's time stamp counter.

@@ -48,7 +48,7 @@ func benchmarkFold(b *testing.B, compute func()) {
 					l.Done = l.Steps[s].End
 				}
 			}
-			if runs%16 == 15 {
+			if runs%16 == 15 { // the last time just before the runs are folded
 				compute()
 			}
 			r.End = max(r.Lanes[0].Done, r.Lanes[1].Done) + 100

@@ -29,15 +29,18 @@ func (s *side) withoutProcessor() float64 {
 	return float64(off) / float64(all)
 }
 
-// busyWarned is a part of the lane time: a recording with so much more than the usual one is
-// named.
-const busyWarned = 0.05
+const (
+	// busyWarned is a part of the lane time: a recording with so much more than usual is named.
+	busyWarned = 0.05
+	// mostHeld keeps the logarithm of what is left finite.
+	mostHeld = 0.99
+)
 
 // busyShift is by how much more of their time the runs of one side were held up, and the
 // logarithm of how much longer that made them, if all lanes waited for the one without a
 // processor.
 func busyShift(a, b *side) (share, growth float64) {
-	held := func(s *side) float64 { return min(0.99, float64(len(s.plan.Lanes))*s.withoutProcessor()) }
+	held := func(s *side) float64 { return min(mostHeld, float64(len(s.plan.Lanes))*s.withoutProcessor()) }
 	x, y := held(a), held(b)
 	return math.Abs(x - y), math.Abs(math.Log((1 - x) / (1 - y)))
 }
@@ -57,7 +60,7 @@ func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 	}
 	all := slices.Concat(shares[0], shares[1])
 	slices.Sort(all)
-	usual := all[(len(all)-1)/4] // in a calm recording, if a few are
+	usual := all[(len(all)-1)/4] // that of a calm recording, if a quarter of them is calm
 	var busy []string
 	mostOf := "" // a side most of whose recordings are named
 	for i, name := range [2]string{"A", "B"} {
@@ -93,10 +96,10 @@ func (c *Comparison) warnOfBusy(a, b []*profile.Profile) {
 	text := fmt.Sprintf("lanes were without a processor for much of their time: %s; usual is %.0f %%", strings.Join(busy, ", "), 100*usual)
 	switch e, _, _ := wholeRecordings(a, b); {
 	case !e.repeated() || e.apartInTime:
-		c.warn("%s: waits and whole runs are not judged to that amount; make several recordings per side, in turn", text)
+		c.warn("%s. So whole runs and waits must differ by more than that makes; make several recordings per side, in turn", text)
 	case mostOf != "":
-		c.warn("%s: other programs, or threads of %s's own", text, mostOf)
+		c.warn("%s. Other programs may have had it, or other threads of %s", text, mostOf)
 	default:
-		c.warn("%s: if these were other programs, leave these recordings out, each with the one beside it", text)
+		c.warn("%s. If other programs had it, leave these recordings out, each with the one beside it", text)
 	}
 }

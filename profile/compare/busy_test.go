@@ -46,7 +46,7 @@ func TestOtherProgramsAreNoChange(t *testing.T) {
 	}
 	// A build that takes processors from its own lanes is no disturbance.
 	c = compare(t, madeInTurn(0, calm.records(rng, 5, 40, asIs)), madeInTurn(1, busy.records(rng, 5, 40, asIs)))
-	if !named(c, " in recordings 1, 2, 3, 4, 5 of B;", "threads of B's own") || !c.Plans[0].Wait.Changed() {
+	if !named(c, " in recordings 1, 2, 3, 4, 5 of B;", "other threads of B") || !c.Plans[0].Wait.Changed() {
 		t.Errorf("%q, %+v", c.Warnings, c.Plans[0].Wait)
 	}
 }

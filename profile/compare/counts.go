@@ -22,8 +22,8 @@ type CountDiff struct {
 func (d *CountDiff) Changed() bool { return d.Verdict != Same && d.Verdict != Untested }
 
 // countable reports whether counts of whole recordings may be judged: there are several per
-// side, made in turn. More work touches and allocates more memory, so the sides may differ in
-// their tokens by no more than a part that no change is reported below.
+// side, made in turn. unlike is the part by which the sides may differ in their tokens, because
+// more work touches and allocates more memory. Smaller changes must not be reported.
 func countable(e *evidence, sides [2][]*profile.Profile, unlike float64) bool {
 	a, b := meanTokens(sides[0]), meanTokens(sides[1])
 	return e.repeated() && !e.apartInTime && max(a, b) <= (1+unlike)*min(a, b)

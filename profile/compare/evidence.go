@@ -294,8 +294,8 @@ func (d *PlanDiff) takeCommon(of level) {
 			// The others may be divided, half of them changed: then the row is compared with the
 			// half that it moved with.
 			if low, high := series(i, lowerMedian), series(i, upperMedian); e.divided(m, low, high) {
-				own := e.shift(m, v.whole[m]).mid
-				if rest[i] = low; math.Abs(own-e.shift(m, high).mid) < math.Abs(own-e.shift(m, low).mid) {
+				moved := e.shift(m, v.whole[m]).mid
+				if rest[i] = low; math.Abs(moved-e.shift(m, high).mid) < math.Abs(moved-e.shift(m, low).mid) {
 					rest[i] = high
 				}
 			}

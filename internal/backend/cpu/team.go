@@ -39,12 +39,12 @@ var theTeam = newTeam()
 
 func newTeam() *team {
 	t := &team{turn: make(chan struct{}, 1), joint: job{left: make(chan struct{}, 1)}}
-	t.count()
+	t.countProcs()
 	return t
 }
 
-// count notes how many processors Go uses.
-func (t *team) count() {
+// countProcs notes how many processors Go uses.
+func (t *team) countProcs() {
 	if n := int32(runtime.GOMAXPROCS(0)); n != t.procs.Load() {
 		t.procs.Store(n)
 	}
@@ -137,7 +137,7 @@ func (t *team) runJob(ctx context.Context, n int, j *job) error {
 // that have not begun.
 func (t *team) call(n int, j *job) {
 	j.began = profile.Now()
-	t.count()
+	t.countProcs()
 	members := t.members[:min(n-1, len(t.members))]
 	j.workers = 1 + len(members)
 	for _, m := range members {
