@@ -248,16 +248,20 @@ func (q *queue) land() {
 }
 
 // context is the context for a run of the worker's batch: the caller's context if
-// the batch has only one caller, so that cancelling ends the run.
+// the batch has only one caller, so that cancelling ends the run. A caller has a part per
+// text that is scored.
 func (q *queue) context(w *worker) context.Context {
-	switch len(w.parts) {
-	case 0:
+	if len(w.parts) == 0 {
 		return q.eng.base
-	case 1:
-		return w.parts[0].call.ctx
 	}
-	q.eng.stats.merged.Add(1)
-	return q.eng.base
+	only := w.parts[0].call
+	for _, p := range w.parts[1:] {
+		if p.call != only {
+			q.eng.stats.merged.Add(1)
+			return q.eng.base
+		}
+	}
+	return only.ctx
 }
 
 // settle delivers the results of a run to their calls.

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"hotpath/internal/backend/cpu"
+	"hotpath/internal/backend/ref"
 	"hotpath/internal/testmodels"
 )
 
@@ -73,5 +76,32 @@ func TestRealModelScoresDoNotDependOnCompany(t *testing.T) {
 				t.Errorf("likelihoods of a text of %d tokens in batches of %d on %d workers are not those that it has alone", len(ids[i]), o.MaxBatchTokens, o.Workers)
 			}
 		}
+	}
+}
+
+// TestCancelledScoresEndTheirRun: a run with several texts of one call ends with the
+// call's context, and is no run of several calls.
+func TestCancelledScoresEndTheirRun(t *testing.T) {
+	be := &patient{Backend: ref.New(), enter: make(chan struct{}, 1), left: make(chan error, 1)}
+	e := open(t, "llama", be, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.ScoreIDs(ctx, [][]int32{{1, 2, 3}, {4, 5, 6, 7}})
+		ended <- err
+	}()
+	<-be.enter
+	cancel()
+	if err := <-be.left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	if n := e.Stats().MergedRuns; n != 0 {
+		t.Errorf("%d runs served several calls, expected none", n)
+	}
+	if p := e.scorer.pool; p.Available() != p.Size() {
+		t.Errorf("%d of %d blocks are free", p.Available(), p.Size())
 	}
 }
