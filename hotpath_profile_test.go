@@ -169,3 +169,37 @@ func TestCallersCeilingsWin(t *testing.T) {
 		})
 	}
 }
+
+// TestModelsShareARecorder: models of other steps or threads have plans of their own, and one
+// beyond the recorder's limit works without being recorded.
+func TestModelsShareARecorder(t *testing.T) {
+	for _, limit := range []int{0, -1} {
+		rec := profile.NewRecorder(profile.Options{Plans: limit})
+		for _, c := range []struct {
+			model   string
+			threads int
+		}{{"bert", 2}, {"mpnet", 2}, {"bert", 1}} {
+			m := open(t, testmodels.Dir(t, c.model), Options{Profile: rec, Threads: c.threads})
+			if _, err := m.Embed(t.Context(), []string{"a text"}, EmbedOptions{}); err != nil {
+				t.Fatalf("%s on %d threads: %v", c.model, c.threads, err)
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := rec.Snapshot()
+		runs := int64(0)
+		var ids []string
+		for _, plan := range p.Plans {
+			if runs += plan.Ledger.Runs; plan.Ledger.Runs > 0 {
+				ids = append(ids, plan.ID)
+			}
+		}
+		if limit == 0 && (runs != 3 || len(ids) != 3 || len(p.Warnings) > 0) {
+			t.Errorf("%d runs of plans %q, warnings %q; expected one run each of three plans", runs, ids, p.Warnings)
+		}
+		if limit < 0 && (runs != 0 || !strings.Contains(strings.Join(p.Warnings, "\n"), "more than 0 plans")) {
+			t.Errorf("%d runs, warnings %q; expected none, and a warning", runs, p.Warnings)
+		}
+	}
+}

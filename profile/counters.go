@@ -88,6 +88,9 @@ type Sample struct {
 // Counter returns the counter of that name, and creates it on first use. It is nil if
 // there are Options.Counters counters already.
 func (r *Recorder) Counter(name, unit string) *Counter {
+	if r.none() {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.counters {
@@ -122,6 +125,13 @@ func (c *Counter) Add(d float64) {
 	c.mu.Lock()
 	c.set(c.value + d)
 	c.mu.Unlock()
+}
+
+// everHad reports whether it ever had a value.
+func (c *Counter) everHad() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.samples > 0
 }
 
 func (c *Counter) set(v float64) {

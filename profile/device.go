@@ -47,6 +47,9 @@ func (d *DeviceMemory) check() error {
 // CountMemory records when a run was started how often the driver of its device was asked for memory
 // so far. look is called if that has changed.
 func (r *Recorder) CountMemory(device string, allocations int, look func() DeviceMemory) {
+	if r.none() {
+		return
+	}
 	r.mu.Lock()
 	d := r.devices[device]
 	known := d != nil && d.Allocations == int64(allocations)

@@ -71,9 +71,12 @@ var anyNumber = map[string]bool{"ScopeEvent.frame": true, "ScopeEvent.under": tr
 
 // checkNumbers finds a number out of its range in a decoded profile. It walks all
 // fields, so that none is forgotten.
-func (p *Profile) checkNumbers() error {
+func (p *Profile) checkNumbers() error { return checkNumbers(p) }
+
+// checkNumbers is that of a part of a profile.
+func checkNumbers[T any](part *T) error {
 	w := numberWalk{}
-	if at, err := w.check(reflect.ValueOf(p).Elem(), nil); err != nil {
+	if at, err := w.check(reflect.ValueOf(part).Elem(), nil); err != nil {
 		return fmt.Errorf("%s %w", strings.TrimPrefix(at, "."), err)
 	}
 	return nil

@@ -92,8 +92,12 @@ func (b *goBaseline) since() *GoStats {
 
 // WatchMemory samples the Go heap and the resident memory of the process at an
 // interval, as counters that the reports draw over time, until stop is called.
-// It needs a goroutine of its own and touches no run.
+// It needs a goroutine of its own and touches no run. Without an interval, which is one of 0 or
+// less, it looks at the beginning and at the end alone.
 func (r *Recorder) WatchMemory(interval time.Duration) (stop func()) {
+	if r.none() {
+		return func() {}
+	}
 	heap, held := r.Counter("go heap", "bytes"), r.Counter("resident memory", "bytes")
 	system := openResident()
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -108,6 +112,10 @@ func (r *Recorder) WatchMemory(interval time.Duration) (stop func()) {
 	done := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
+		if interval <= 0 {
+			<-done
+			return
+		}
 		t := time.NewTicker(interval)
 		defer t.Stop()
 		for {

@@ -89,7 +89,7 @@ type probeFold struct {
 // just ended a run. kind is the ceiling to sample, 0 to n-1 in turn. After sampling
 // the caller calls Probed.
 func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
-	if r == nil || n == 0 || !r.released.probe.Load() {
+	if r.none() || n == 0 || !r.released.probe.Load() {
 		return 0, false
 	}
 	if !r.released.probe.CompareAndSwap(true, false) {
@@ -108,6 +108,9 @@ func (r *Recorder) TakeProbe(n int) (kind int, due bool) {
 // prepared, which takes long for the first sample alone. Both are later than they were
 // by the time without a processor, which is estimated and may be too long.
 func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
+	if r.none() {
+		return
+	}
 	now := Now()
 	began, ready = min(began, now), min(ready, now)
 	p := &r.probes
@@ -127,6 +130,9 @@ func (r *Recorder) Probed(probe Probe, rate float64, began, ready int64) {
 
 // LacksProbe reports whether a recording that ends needs one more sample of a ceiling.
 func (r *Recorder) LacksProbe(probe Probe) bool {
+	if r.none() {
+		return false
+	}
 	r.probes.mu.Lock()
 	defer r.probes.mu.Unlock()
 	switch n := r.probes.fold(probe).seen; {

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,9 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// Options bounds what a [Recorder] keeps. Zero values mean the defaults.
+// Options bounds what a [Recorder] keeps. Zero values mean the defaults, and one
+// above 1,048,576 counts as that.
 type Options struct {
-	Plans       int // plans that may be registered: 256
+	Plans       int // plans: 256; runs of a further one are not recorded, and the profile warns of it
 	Events      int // raw records (lane × step) kept a plan for the trace, half of the first and half of the last runs: 65536; negative keeps none
 	Runs        int // raw runs kept a plan, at most: 64
 	Scopes      int // distinct scope paths: 4096
@@ -41,13 +43,17 @@ func (o Options) withDefaults() Options {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
-		*d.field = max(*d.field, 0)
+		*d.field = min(max(*d.field, 0), mostKept)
 	}
 	return o
 }
 
+// mostKept bounds all options: memory for what is kept is reserved at the beginning.
+const mostKept = 1 << 20
+
 // Recorder collects runs, scopes, requests and counters within a fixed amount
-// of memory. All methods may be called at the same time.
+// of memory. All methods may be called at the same time. [NewRecorder] makes one. Nil records
+// nothing.
 type Recorder struct {
 	opts  Options
 	start int64
@@ -63,7 +69,10 @@ type Recorder struct {
 	requests  requestFold
 	rounds    []*roundFold
 	counters  []*Counter
-	refused   int // calls for a counter beyond the limit
+	refused   int   // calls for a counter beyond the limit
+	further   int   // calls for a plan beyond the limit
+	odd       int   // values that no file could have, and were left out
+	firstOdd  error // about the first of them
 	firstErr  error
 	badRuns   int64
 	abandoned int64
@@ -112,28 +121,34 @@ func NewRecorder(opts Options) *Recorder {
 }
 
 // Plan registers a plan. Several sessions of one plan register the same id and
-// share its aggregates. It is an error if plans with the same id differ in steps
-// or lanes.
+// share its aggregates. A plan that has the id of another but differs in steps or lanes, as
+// one of another model, gets that id with a number behind it. Beyond Options.Plans a plan gets
+// the handle that records nothing, and the profile warns of it.
 func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
-	if err := p.check(); err != nil {
+	if err := p.check(); err != nil || r.none() {
 		return PlanHandle{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f := r.byID[p.ID]; f != nil {
-		if !f.plan.SameShape(&p) {
-			return PlanHandle{}, fmt.Errorf("%w %q: registered before with other steps or lanes", ErrPlan, p.ID)
+	id := p.ID
+	for n := 2; r.byID[p.ID] != nil; n++ {
+		if f := r.byID[p.ID]; f.plan.SameShape(&p) {
+			return f.handle(), nil
 		}
-		return f.handle(), nil
+		p.ID = fmt.Sprintf("%s#%d", id, n)
 	}
 	if len(r.plans) >= r.opts.Plans {
-		return PlanHandle{}, fmt.Errorf("%w %q: %d plans are registered, the most that Options.Plans allows", ErrPlan, p.ID, len(r.plans))
+		r.further++
+		return PlanHandle{}, nil
 	}
 	f := newPlanFold(r, p.clone())
 	r.plans = append(r.plans, f)
 	r.byID[p.ID] = f
 	return f.handle(), nil
 }
+
+// none reports whether there is no recorder.
+func (r *Recorder) none() bool { return r == nil || r.released == nil }
 
 // PlanHandle is a registered plan. The zero handle records nothing: Acquire
 // gives nil and Release of nil does nothing.
@@ -147,6 +162,9 @@ type PlanHandle struct {
 func (f *planFold) handle() PlanHandle {
 	return PlanHandle{f, f.queue, foldsAfter(len(f.plan.Steps), len(f.plan.Lanes)), f.rec.meter != nil}
 }
+
+// Records reports whether there is a plan behind the handle.
+func (h PlanHandle) Records() bool { return h.fold != nil }
 
 // Fold folds the runs that were released so far, unless somebody else does. Callers are
 // those who have just begun a run on a device and would wait for it: the time is no part
@@ -187,6 +205,9 @@ func (h PlanHandle) Discard(run *Run) {
 // Err is the first error that a Release met, with the number of runs that were
 // left out, or nil.
 func (r *Recorder) Err() error {
+	if r.none() {
+		return nil
+	}
 	r.settle(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,11 +226,26 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
+// leaveOut notes a value that no file could have: the profile warns of it. The caller has mu.
+func (r *Recorder) leaveOut(what string, err error) {
+	if r.odd++; r.firstOdd == nil {
+		r.firstOdd = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
 // SetFacts describes the machine and the model. Fields left empty keep what
-// the recorder found out itself.
+// the recorder found out itself. Facts with a number that no machine has are left out, and
+// the profile warns of them.
 func (r *Recorder) SetFacts(f Facts) {
+	if r.none() {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := checkNumbers(&f); err != nil {
+		r.leaveOut("facts", err)
+		return
+	}
 	r.facts = r.facts.merge(f)
 }
 
@@ -229,6 +265,9 @@ func (r *Recorder) putCeilings(backend string, c Ceilings, replace bool) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("profile: ceilings of backend %q: %w", backend, err)
 	}
+	if r.none() {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, set := r.ceilings[backend]; replace || !set {
@@ -238,17 +277,33 @@ func (r *Recorder) putCeilings(backend string, c Ceilings, replace bool) error {
 }
 
 // SetMemory sets the bytes of a class of memory that no single plan owns, such as
-// weights that all plans share.
+// weights that all plans share. A number below 0, or of more than an exabyte, is left out,
+// and the profile warns of it.
 func (r *Recorder) SetMemory(class string, bytes int64) {
+	if r.none() {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if bytes < 0 || bytes > most {
+		r.leaveOut(fmt.Sprintf("memory %q", class), fmt.Errorf("%d bytes, expected 0 to %d", bytes, int64(most)))
+		return
+	}
 	r.memory[class] = bytes
 }
 
-// SetOverhead sets the cost of recording, as measured by the caller.
+// SetOverhead sets the cost of recording, as measured by the caller. One that contradicts
+// itself is left out, and the profile warns of it.
 func (r *Recorder) SetOverhead(o Overhead) {
+	if r.none() {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := cmp.Or(checkNumbers(&o), o.Check()); err != nil {
+		r.leaveOut("overhead", err)
+		return
+	}
 	r.overhead = &o
 }
 
@@ -257,7 +312,7 @@ var errRequest = errors.New("profile: bad request record")
 // Request records one served request. FirstToken and OutputTokens are 0 for
 // requests that generate nothing.
 func (r *Recorder) Request(q Request) error {
-	if err := q.check(); err != nil {
+	if err := q.check(); err != nil || r.none() {
 		return err
 	}
 	r.mu.Lock()

@@ -1,12 +1,15 @@
 package profile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -120,21 +123,34 @@ func TestAbsentLaneIsIdle(t *testing.T) {
 }
 
 func TestPlanRegistration(t *testing.T) {
-	rec := NewRecorder(Options{Plans: 1})
+	rec := NewRecorder(Options{Plans: 2})
 	a, b := mustPlan(t, rec, testPlan()), mustPlan(t, rec, testPlan())
 	if a != b {
 		t.Error("the same plan got two aggregates")
 	}
-	other := testPlan()
-	other.Steps = other.Steps[:2]
+	other := testPlan() // as of another model
+	other.Steps[1].Kernel += " of another"
+	if c, again := mustPlan(t, rec, other), mustPlan(t, rec, other); c == a || c != again || !c.Records() {
+		t.Error("a plan with other steps got no aggregate of its own")
+	}
 	more := testPlan()
 	more.ID = "second"
+	if h := mustPlan(t, rec, more); h.Records() {
+		t.Error("a third plan is recorded, expected two")
+	}
 	wrong := testPlan()
 	wrong.ID, wrong.Steps[1].ID = "third", 7
-	for _, p := range []Plan{other, more, wrong, {ID: "empty"}, {}} {
+	for _, p := range []Plan{wrong, {ID: "empty"}, {}} {
 		if _, err := rec.Plan(p); !errors.Is(err, ErrPlan) {
 			t.Errorf("plan %q: error %v, want ErrPlan", p.ID, err)
 		}
+	}
+	p := rec.Snapshot()
+	if id := testPlan().ID; len(p.Plans) != 2 || p.Plans[0].ID != id || p.Plans[1].ID != id+"#2" {
+		t.Errorf("%d plans, expected %q and a second one of that name", len(p.Plans), id)
+	}
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "more than 2 plans") {
+		t.Errorf("warnings %q, expected one about the third plan", p.Warnings)
 	}
 	var none PlanHandle
 	if r := none.Acquire(); r != nil {
@@ -479,5 +495,80 @@ func TestSlotsBeginAtCacheLines(t *testing.T) {
 				t.Errorf("slots of lane %d of %d begin at byte %d of a cache line", i, n, at)
 			}
 		}
+	}
+}
+
+// TestNothingPanics: what is no number of anything is left out with a warning, limits are
+// bounded, and nil records nothing.
+func TestNothingPanics(t *testing.T) {
+	huge := 1 << 62
+	rec := NewRecorder(Options{Plans: huge, Events: huge, Runs: huge, Scopes: huge, ScopeEvents: huge, Requests: huge, Counters: huge, Samples: huge})
+	mustPlan(t, rec, testPlan())
+	rec.Counter("c", "units").Set(1)
+	rec.SetMemory("a", -1)
+	rec.SetMemory("b", math.MaxInt64)
+	rec.SetMemory("c", 7)
+	rec.SetFacts(Facts{Cores: -1})
+	rec.SetFacts(Facts{Model: "m"})
+	rec.SetOverhead(Overhead{With: -5})
+	rec.WatchMemory(0)()
+	rec.WatchMemory(-time.Second)()
+	p := rec.Snapshot()
+	if p.Memory["a"] != 0 || p.Memory["b"] != 0 || p.Memory["c"] != 7 || p.Facts.Model != "m" || p.Facts.Cores < 1 || p.Overhead != nil && !p.Overhead.Estimated {
+		t.Errorf("memory %v, facts %+v, overhead %v", p.Memory, p.Facts, p.Overhead)
+	}
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], `4 values left out, the first because of: memory "a": -1 bytes`) {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read("p", b.Bytes()); err != nil {
+		t.Error(err)
+	}
+	for _, none := range []*Recorder{nil, {}} {
+		none.Counter("c", "").Set(1)
+		none.SetMemory("a", 1)
+		none.SetFacts(Facts{})
+		none.SetOverhead(Overhead{})
+		none.WatchMemory(time.Second)()
+		none.CountMemory("d", 1, nil)
+		none.Probed(Probe{}, 1, 0, 0)
+		if h, err := none.Plan(testPlan()); err != nil || h.Records() || none.Err() != nil || none.LacksProbe(Probe{}) {
+			t.Errorf("%+v, %v", h, err)
+		}
+		if err := errors.Join(none.SetCeilings("", Ceilings{}), none.DefaultCeilings("", Ceilings{})); err != nil {
+			t.Error(err)
+		}
+		if p := none.Snapshot(); p.Format != Format || len(p.Plans) > 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// TestSnapshotWhileThreadsAreWatched is for the race detector: a snapshot reads what the end
+// of a run writes.
+func TestSnapshotWhileThreadsAreWatched(t *testing.T) {
+	rec := NewRecorder(Options{})
+	var writer sync.WaitGroup
+	stop := make(chan struct{})
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				rec.wait.counter.Set(1)
+			}
+		}
+	})
+	for range 100 {
+		rec.Snapshot()
+	}
+	close(stop)
+	writer.Wait()
+	if p := rec.Snapshot(); !slices.ContainsFunc(p.Counters, func(c CounterStats) bool { return c.Name == waitingCounter }) {
+		t.Errorf("counters %+v", p.Counters)
 	}
 }

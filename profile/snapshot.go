@@ -13,6 +13,10 @@ import (
 // Snapshot returns a copy of everything recorded so far. Recording continues
 // meanwhile.
 func (r *Recorder) Snapshot() *Profile {
+	if r.none() {
+		now := Now()
+		return &Profile{Format: Format, Version: Version, Created: time.Now().UTC().Round(0), Start: now, End: now}
+	}
 	// No run is folded until the aggregates are copied: those of plans, requests and the
 	// elapsed time are of the same runs.
 	r.folding.Lock()
@@ -39,7 +43,7 @@ func (r *Recorder) Snapshot() *Profile {
 		}
 	}
 	counters := slices.Clone(r.counters)
-	if r.wait.counter.samples > 0 {
+	if r.wait.counter.everHad() {
 		counters = append(counters, r.wait.counter)
 	}
 	p.BadRuns, p.Abandoned = r.badRuns, r.abandoned
@@ -48,6 +52,12 @@ func (r *Recorder) Snapshot() *Profile {
 	}
 	if r.refused > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("more than %d counters: %d calls for a further one got none", r.opts.Counters, r.refused))
+	}
+	if r.further > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("more than %d plans: %d calls for a further one got none, and its runs are not recorded", r.opts.Plans, r.further))
+	}
+	if r.odd > 0 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d values left out, the first because of: %v", r.odd, r.firstOdd))
 	}
 	if q := &r.requests; q.duration.count > 0 || len(q.parts.parts) > 0 {
 		p.Requests = &RequestStats{Duration: q.duration.dist(), FirstToken: q.firstToken.dist(), PerToken: q.perToken.dist(),

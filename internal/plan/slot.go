@@ -86,6 +86,9 @@ func (sl *Slot) Enqueue(ctx context.Context, b tensor.Bind) error {
 	}
 	if record {
 		sl.choose(k)
+		record = sl.plan.handle.Records()
+	}
+	if record {
 		if !s.backend.Async {
 			// Before Acquire, whose lock waits for all that was touched before it; and now,
 			// because the run needs these inputs too.
