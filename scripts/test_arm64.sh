@@ -41,7 +41,7 @@ cat >"$dir/list" <<LIST
 optest|internal/optest||4|-test.run=TestParity/cpu-((neon|dotprod)-2-test=false|neon-bf16|dotprod-i8g32)$
 gemm|internal/kernel/gemm|||-test.skip=Epoch|PanelsTogether
 int8|internal/kernel/int8|||
-tokenizer|internal/tokenizer|||-test.skip=EveryCodePoint|Long|Variants|Memory|TestBatch
+tokenizer|internal/tokenizer|||-test.skip=EveryCodePoint|Long|Variants|Memory|TestBatch|SeenOnce|TooMany
 bf16|internal/kernel/bf16|||-test.skip=TestFew$
 i16|internal/kernel/i16|||
 vec|internal/kernel/vec|||
