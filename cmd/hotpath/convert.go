@@ -51,7 +51,7 @@ written in F32.`,
 			return f.report(std, out, result.Summary)
 		},
 	}
-	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "write to `FILE`")
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "write to `FILE`")
 	cmd.Flags().StringVar(&kind, "type", "F16", "encodings `TYPE`: F32, F16, BF16, Q8_0, or any that quantize knows")
 	f.addFlags(cmd)
 	return cmd

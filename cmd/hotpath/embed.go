@@ -108,7 +108,7 @@ func (f *embedFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
 	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
 	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "`N` tokens per run; 0 chooses it")
-	cmd.Flags().VarP(fileFlag{&f.out}, "output", "o", "write to `FILE` atomically; its ending picks the format")
+	cmd.Flags().VarP(fileFlag(&f.out), "output", "o", "write to `FILE` atomically; its ending picks the format")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "write FILE in place, and continue where an earlier run ended")
 }
 

@@ -83,8 +83,34 @@ func TestEmptyNames(t *testing.T) {
 		{"convert", bert, "-o", ""},
 		{"perplexity", "-m", bert, "-f", ""},
 		{"quantize", "in.gguf", "", "Q8_0"},
+		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--imatrix", ""},
+		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--output-type", ""},
+		{"embed", "-m", "", "one"},
+		{"bench", "rope", "-m", ""},
+		{"tokenize", "-m", "", "one"},
+		{"embed", "-m", bert, "one", "--profile="},
+		{"embed", "-m", bert, "one", "--pprof", ""},
+		{"train", "config.json", "--resume", ""},
+		{"train", "config.json", "-o", ""},
+		{"tokenizer", "train", "texts.txt", "-o", ""},
+		{"profile", "run", "-m", bert, "-o", ""},
+		{"profile", "deep", "-o", ""},
+		{"profile", "compare", "a.json", "b.json", "-o", ""},
+		{"profile", "export", "a.json", "-o", ""},
+		{"study", "cache", "-o", ""},
 	} {
-		fails(t, exitUsage, args, "expected the name")
+		fails(t, exitUsage, args, "expected ", "the name")
+	}
+	for _, c := range [][]string{
+		{"bench", "compare", "a", "b", "--fail-above", "", "a percentage such as 3%"},
+		{"profile", "compare", "a", "b", "--fail-above", "", "a percentage such as 3%"},
+		{"embed", "-m", bert, "one", "--format", "", "text, json"},
+		{"embed", "-m", bert, "one", "--precision", "", "f32, bf16 or auto"},
+		{"embed", "-m", bert, "one", "--device", "", "auto, "},
+		{"info", "--device", "", "cpu"},
+	} {
+		last := len(c) - 1
+		fails(t, exitUsage, c[:last], c[last-2], "expected ", c[last])
 	}
 }
 

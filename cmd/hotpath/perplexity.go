@@ -84,7 +84,7 @@ window that has it.`,
 		},
 	}
 	mf.addModel(cmd, builtin.Generator)
-	cmd.Flags().VarP(fileFlag{&file}, "file", "f", "the text is in `FILE`, - for standard input")
+	cmd.Flags().VarP(fileFlag(&file), "file", "f", "the text is in `FILE`, - for standard input")
 	cmd.Flags().IntVar(&o.Ctx, "ctx", 512, "windows of `TOKENS`")
 	cmd.Flags().IntVar(&o.Stride, "stride", 0, "windows begin `TOKENS` apart and overlap; 0 for windows side by side, the second half of each scored")
 	cmd.Flags().IntVar(&o.Windows, "windows", 0, "at most `N` windows; 0 for all")

@@ -140,7 +140,7 @@ func newProfileExport() *cobra.Command {
 			return export.Export(out, p)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "`FILE` to write; its ending is the format")
 	cmd.Flags().StringVar(&value, "value", "", "of a flame graph: `time|bytes|lost`; lost is time beyond the roofline")
 	cmd.Flags().StringVar(&view, "view", "", "of a flame graph: `layers|merged|ops`, each layer by itself, all as one, or by op")
 	return cmd

@@ -20,7 +20,8 @@ import (
 
 func newProfileCompare(std streams) *cobra.Command {
 	var format formatFlag
-	var failAbove, out string
+	var failAbove percentFlag
+	var out string
 	var top int
 	cmd := &cobra.Command{
 		Use:   "compare A B",
@@ -57,13 +58,6 @@ part of all lane time, unless whole runs of its plan are faster.`,
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
 		Args: args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			limit := 0.0
-			if failAbove != "" {
-				var err error
-				if limit, err = parsePercent(failAbove); err != nil {
-					return usagef("--fail-above %w", err)
-				}
-			}
 			if cmd.Flags().Changed("top") {
 				if err := checkTop(top); err != nil {
 					return err
@@ -97,16 +91,16 @@ part of all lane time, unless whole runs of its plan are faster.`,
 					return err
 				}
 			}
-			if worst, of := c.Worst(); failAbove != "" && worst > limit {
-				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worst, failAbove, of)
+			if worst, of := c.Worst(); failAbove.given() && worst > failAbove.value {
+				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worst, failAbove.text, of)
 			}
 			return nil
 		},
 	}
 	format.addFlag(cmd, "text", "json", "md")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
+	cmd.Flags().Var(&failAbove, "fail-above", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
 	cmd.Flags().IntVar(&top, "top", 0, "list `N` rows of each table, -1 for all; without it rows that changed or are near to it, and the others folded")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
 	return cmd
 }
 

@@ -82,9 +82,9 @@ type quantFlags struct {
 
 func (f *quantFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.importance, "imatrix", "", "importance matrix `FILE`, as llama.cpp makes them")
-	flags.StringVar(&f.output, "output-type", "", "encoding `TYPE` of the output matrix")
-	flags.StringVar(&f.embedding, "embedding-type", "", "encoding `TYPE` of the token embedding")
+	flags.Var(fileFlag(&f.importance), "imatrix", "importance matrix `FILE`, as llama.cpp makes them")
+	flags.Var(filledFlag{&f.output, "the name of an encoding"}, "output-type", "encoding `TYPE` of the output matrix")
+	flags.Var(filledFlag{&f.embedding, "the name of an encoding"}, "embedding-type", "encoding `TYPE` of the token embedding")
 	flags.BoolVar(&f.pure, "pure", false, "one encoding for all matrices, whatever their role")
 	addThreads(cmd, &f.threads, "`N` threads, 0 for all processors")
 	f.format.addFlag(cmd, "text", "json")

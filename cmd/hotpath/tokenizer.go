@@ -93,7 +93,7 @@ one by one, as their trainers do.
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(fileFlag{&out}, "output", "o", "`FOLDER` of the tokenizer")
+	flags.VarP(folderFlag(&out), "output", "o", "`FOLDER` of the tokenizer")
 	flags.StringVar(&o.Kind, "type", "bpe", "kind of tokenizer: `bpe|wordpiece|char`")
 	flags.StringVar(&o.PreTokenizer, "pre-tokenizer", "", "how texts are cut into words: `NAME`, see above (default: the first of the type)")
 	flags.IntVar(&o.VocabSize, "vocab-size", 32000, "`N` tokens at most, special ones included")
