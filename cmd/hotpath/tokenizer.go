@@ -37,8 +37,9 @@ func newTokenizerTrain(std streams) *cobra.Command {
 merges that Hugging Face's trainers find. Of an object in a .jsonl file the
 field "text" counts; without it all strings count, if there are at least two.
 FOLDER gets tokenizer.json, which their library and hotpath read,
-tokenizer_config.json and, for wordpiece, vocab.txt. Lines of text files are read
-one by one, as their trainers do.
+tokenizer_config.json and, for wordpiece, vocab.txt; the vocab.txt of an earlier
+wordpiece tokenizer is deleted. Lines of text files are read one by one, as their
+trainers do.
 
 --type is one of
 ` + learn.Kinds() + `
