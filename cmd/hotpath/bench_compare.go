@@ -35,7 +35,7 @@ written.`,
 		Example: `  hotpath bench compare old.txt new.txt
   hotpath bench compare old.txt new.txt --fail-above 900%
   hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: fileArgs(cobra.ExactArgs(2), "OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			var only *regexp.Regexp
 			if unit != "" {

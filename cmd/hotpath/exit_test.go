@@ -85,6 +85,18 @@ func TestEmptyNames(t *testing.T) {
 		{"quantize", "in.gguf", "", "Q8_0"},
 		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--imatrix", ""},
 		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--output-type", ""},
+		{"quantize", "", "out.gguf", "Q8_0"},
+		{"train", ""},
+		{"train", "--list-configs", ""},
+		{"inspect", ""},
+		{"convert", "", "-o", "out.gguf"},
+		{"tokenizer", "train", "texts.txt", "", "-o", "tok"},
+		{"bench", "compare", "", "b"},
+		{"profile", "show", ""},
+		{"profile", "export", "", "-o", "out.html"},
+		{"profile", "compare", "a.json,", "b.json"},
+		{"pull", ""},
+		{"rm", "a", ""},
 		{"embed", "-m", "", "one"},
 		{"bench", "rope", "-m", ""},
 		{"tokenize", "-m", "", "one"},
@@ -108,9 +120,14 @@ func TestEmptyNames(t *testing.T) {
 		{"embed", "-m", bert, "one", "--precision", "", "f32, bf16 or auto"},
 		{"embed", "-m", bert, "one", "--device", "", "auto, "},
 		{"info", "--device", "", "cpu"},
+		// The message names the argument.
+		{"bench", "compare", "a", "", "NEW is empty, expected the name of a file"},
+		{"profile", "compare", "", "b", "A is empty, expected the name of a file"},
+		{"profile", "compare", "a.json,", "b.json", `A is "a.json,", expected the name of a file before and after each comma`},
+		{"train", "", "CONFIG.json is empty, expected the name of a file"},
 	} {
 		last := len(c) - 1
-		fails(t, exitUsage, c[:last], c[last-2], "expected ", c[last])
+		fails(t, exitUsage, c[:last], "expected ", c[last])
 	}
 }
 
@@ -167,6 +184,15 @@ func TestWrongUsage(t *testing.T) {
 		{"run -m " + llama + " -p x --min-p -1", "--min-p"},
 		{"run -m " + llama + " -p x --top-k -1", "--top-k"},
 		{"run -m " + llama + " -p x --seed -1", "--seed"},
+		{"run -m " + llama + " -p x --seed 1e3", `invalid argument "1e3" for "--seed" flag: expected an integer from 0 (`},
+		{"run -m " + llama + " -p x --seed 99999999999999999999", "expected an integer from 0 that fits 64 bits ("},
+		{"run -m " + llama + " -p x -n many", `for "-n, --tokens" flag: expected an integer (`},
+		{"run -m " + llama + " -p x --temp hot", "expected a number ("},
+		{"run -m " + llama + " -p x --temp 1e300", "expected a number that fits 32 bits ("},
+		{"embed -m " + bert + " text --dim 1e3", "expected an integer ("},
+		{"embed -m " + bert + " text --normalize=perhaps", "expected true or false ("},
+		{"bench rope --time fast", "expected a duration such as 500ms or 2s ("},
+		{"profile show f --top all", "expected an integer ("},
 		{"run -m " + llama + " -p x --ctx 100000", "512 positions"},
 		{"score -m " + llama + " x --ctx -1", "--ctx"},
 		{"help frobnicate", "unknown help topic"},

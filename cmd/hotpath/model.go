@@ -69,7 +69,7 @@ func (t threadCount) String() string {
 	}
 	return strconv.Itoa(*t.n)
 }
-func (threadCount) Type() string { return "int" }
+func (threadCount) Type() string { return "threads" }
 func (t threadCount) Set(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > isa.MaxThreads {

@@ -43,7 +43,7 @@ effect on it.`,
   hotpath profile show run.json --top 5 --by lost
   hotpath profile show run.json --format csv > steps.csv
   hotpath profile show run.json --format csv --top 5 --by lost`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: fileArgs(cobra.ExactArgs(1), "FILE"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			ranking, err := profile.ParseBy(by)
 			if err != nil {
@@ -125,7 +125,7 @@ func newProfileExport() *cobra.Command {
 		Example: `  hotpath profile export run.json -o run.pprof
   hotpath profile export run.json -o run.html
   hotpath profile export run.json -o run.svg --value lost --view merged`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: fileArgs(cobra.ExactArgs(1), "FILE"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if out == "" {
 				return usagef("-o OUT is missing")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ part of all lane time, unless whole runs of its plan are faster.`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: fileArgs(cobra.ExactArgs(2), "A", "B"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if cmd.Flags().Changed("top") {
 				if err := checkTop(top); err != nil {
@@ -71,11 +72,11 @@ part of all lane time, unless whole runs of its plan are faster.`,
 					return err
 				}
 			}
-			a, err := recordings(cmd.Context(), files[0])
+			a, err := recordings(cmd.Context(), "A", files[0])
 			if err != nil {
 				return err
 			}
-			b, err := recordings(cmd.Context(), files[1])
+			b, err := recordings(cmd.Context(), "B", files[1])
 			if err != nil {
 				return err
 			}
@@ -131,8 +132,9 @@ func sideName(list string, recordings int) string {
 	return list
 }
 
-// recordings reads a file, several of them, or all .json files of a folder.
-func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
+// recordings reads a file, several of them, or all .json files of a folder. side is
+// how the help calls the argument.
+func recordings(ctx context.Context, side, list string) ([]*profile.Profile, error) {
 	files := strings.Split(list, ",")
 	if info, err := os.Stat(list); err == nil {
 		files = []string{list}
@@ -144,6 +146,9 @@ func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
 				files[i] = filepath.Join(list, files[i])
 			}
 		}
+	}
+	if slices.Contains(files, "") {
+		return nil, usagef("%s is %q, expected the name of a file before and after each comma", side, list)
 	}
 	out := make([]*profile.Profile, len(files))
 	for i, file := range files {

@@ -21,7 +21,7 @@ terminal it asks first; elsewhere it needs --yes. If a model is a link in
 hotpath's folder of models, only the link is deleted.`,
 		Example: `  hotpath rm all-MiniLM-L6-v2 --yes
   hotpath rm SmolLM2-135M-Instruct-GGUF:Q4_K_M --yes`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: fileArgs(cobra.MinimumNArgs(1), "NAME"),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			p, err := puller(cmd.Context())
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +108,7 @@ func (s *similarity) rankTexts(ctx context.Context, query string) error {
 	}
 	vs, err := s.model.Embed(ctx, []string{query}, asked)
 	if err != nil {
-		return err
+		return queryError(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,6 +145,18 @@ func (s *similarity) rankTexts(ctx context.Context, query string) error {
 		return err
 	}
 	return s.in.ended()
+}
+
+// queryError says that it is the query that a model cannot embed. The query is
+// the only text of its call, so its number says nothing.
+func queryError(err error) error {
+	if errors.Is(err, hotpath.ErrUnsupported) { // whatever the query is
+		return err
+	}
+	if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "text 1: ") {
+		err = inner
+	}
+	return fmt.Errorf("query: %w", err)
 }
 
 // taskOf is the task, where the model has a prompt for it.

@@ -48,7 +48,7 @@ trainers do.
 		Example: `  hotpath tokenizer train corpus.txt -o my-tokenizer --vocab-size 300
   hotpath tokenizer train texts.jsonl corpus.txt -o my-bert --type wordpiece --vocab-size 200
   hotpath tokenizer train corpus.txt -o my-chars --type char`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: fileArgs(cobra.MinimumNArgs(1), "TEXTS"),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if out == "" {
 				return usagef("-o FOLDER is missing")

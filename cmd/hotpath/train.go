@@ -34,9 +34,9 @@ from it, to the same bits. docs/training.md describes every field.`,
   hotpath train shakespeare-char --set data=corpus.txt --set steps=5 --set warmup=1 -o chars`,
 		Args: func(cmd *cobra.Command, names []string) error {
 			if list {
-				return args(cobra.MaximumNArgs(1))(cmd, names)
+				return fileArgs(cobra.MaximumNArgs(1), "NAME")(cmd, names)
 			}
-			return args(cobra.ExactArgs(1))(cmd, names)
+			return fileArgs(cobra.ExactArgs(1), "CONFIG.json")(cmd, names)
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := mf.check(); err != nil {
