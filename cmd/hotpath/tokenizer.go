@@ -59,6 +59,9 @@ trainers do.
 					o.Special = []string{} // not nil, which means the usual ones
 				}
 			}
+			if o.LimitAlphabet < -1 {
+				return usagef("--limit-alphabet %d, expected 0 or more, or -1 for all", o.LimitAlphabet)
+			}
 			for flag, value := range map[string]int{"vocab-size": o.VocabSize, "min-frequency": o.MinFrequency} {
 				if value < 1 {
 					return usagef("--%s %d, expected 1 or more", flag, value)
@@ -99,7 +102,7 @@ trainers do.
 	flags.StringVar(&o.PreTokenizer, "pre-tokenizer", "", "how texts are cut into words: `NAME`, see above (default: the first of the type)")
 	flags.IntVar(&o.VocabSize, "vocab-size", 32000, "`N` tokens at most, special ones included")
 	flags.IntVar(&o.MinFrequency, "min-frequency", 2, "a pair becomes a token if it occurs `N` times")
-	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all (default: 1000 for wordpiece, else all); of bytes all are kept")
+	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all, 0 for the default (1000 for wordpiece, else all); of bytes all are kept")
 	flags.StringArrayVar(&special, "special", nil, "special `TOKEN`, may be repeated, in the order of ids from 0; --special= for none (default: those usual for the type)")
 	flags.BoolVar(&o.Cased, "cased", false, "wordpiece: keep upper case and accents")
 	addThreads(cmd, &o.Threads, "`N` threads, 0 for all processors")

@@ -376,6 +376,7 @@ func TestWrongOptions(t *testing.T) {
 		`vocab size 100, expected at least 257: special tokens, and an alphabet of 256`: {VocabSize: 100},
 		`vocab size 5, expected at least 10: special tokens, and an alphabet of 9`:      {Kind: "char", VocabSize: 5},
 		`vocab size -1`:                        {VocabSize: -1},
+		`alphabet limit -5, expected`:          {LimitAlphabet: -5},
 		`min frequency -1`:                     {MinFrequency: -1},
 		`special token ""`:                     {Special: []string{""}},
 		`special token "a", expected distinct`: {Special: []string{"a", "a"}},
