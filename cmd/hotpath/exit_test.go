@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/testmodels"
 )
 
@@ -119,7 +120,7 @@ func TestEmptyNames(t *testing.T) {
 		{"embed", "-m", bert, "one", "--format", "", "text, json"},
 		{"embed", "-m", bert, "one", "--precision", "", "f32, bf16 or auto"},
 		{"embed", "-m", bert, "one", "--device", "", "auto, "},
-		{"info", "--device", "", "cpu"},
+		{"info", "--device", "", cardNames()},
 		// The message names the argument.
 		{"bench", "compare", "a", "", "NEW is empty, expected the name of a file"},
 		{"profile", "compare", "", "b", "A is empty, expected the name of a file"},
@@ -164,6 +165,13 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert + " text --threads -2", "--threads"},
 		{"embed -m " + bert + " text --precision f64", "f32, bf16 or auto"},
 		{"embed -m " + bert + " text --device abacus", "cpu"},
+		{"embed -m " + bert + " text --device cpu:1", `--device "cpu:1", expected cpu, which has no numbers`},
+		{"embed -m " + bert + " text --device cpu:", "expected cpu, which has no numbers"},
+		{"embed -m " + bert + " text --device auto:0", "expected auto without a number"},
+		{"train config.json --device cpu:1", "expected cpu, which has no numbers"},
+		{"info --device cpu", `--device "cpu", expected ` + cardNames()},
+		{"info --device auto", "expected " + cardNames()},
+		{"info --device abacus", "expected " + cardNames()},
 		{"embed -m " + bert + " text --profile=report.doc", ".pprof"},
 		{"embed -m " + bert + " text --input xml", "jsonl"},
 		{"embed -m " + bert + " text --task cooking", "code-retrieval"},
@@ -190,6 +198,9 @@ func TestWrongUsage(t *testing.T) {
 		{"run -m " + llama + " -p x --temp hot", "expected a number ("},
 		{"run -m " + llama + " -p x --temp 1e300", "expected a number that fits 32 bits ("},
 		{"embed -m " + bert + " text --dim 1e3", "expected an integer ("},
+		{"embed -m " + bert + " text --dim 0", "--dim 0, expected 1 or more"},
+		{"embed -m " + bert + " text --dim -1", "--dim -1, expected 1 or more"},
+		{"similar -m " + bert + " query text --dim 0", "--dim 0, expected 1 or more"},
 		{"embed -m " + bert + " text --normalize=perhaps", "expected true or false ("},
 		{"bench rope --time fast", "expected a duration such as 500ms or 2s ("},
 		{"profile show f --top all", "expected an integer ("},
@@ -208,13 +219,26 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
+// Devices with a number that is none are wrong usage in builds that have them.
+func TestWrongDeviceNumbers(t *testing.T) {
+	for _, kind := range engine.CardKinds() {
+		for _, number := range []string{"", "-1", "first", "1:1"} {
+			for _, args := range [][]string{
+				{"info", "--device", kind + ":" + number},
+				{"embed", "-m", testmodels.Dir(t, "bert"), "text", "--device", kind + ":" + number},
+			} {
+				fails(t, exitUsage, args, "--device", "expected "+kind+" or "+kind+":N")
+			}
+		}
+	}
+}
+
 func TestFailures(t *testing.T) {
 	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
 	none := filepath.Join(t.TempDir(), "none")
 	fails(t, exitFailed, []string{"embed", "-m", none, "text"}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", none}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", t.TempDir()}, "directory")
-	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "0"}, "--dim 0")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "99999"}, "--dim 99999")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", none + "/out.jsonl"}, "out.jsonl")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", t.TempDir()}, "directory")

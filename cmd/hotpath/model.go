@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
+	"hotpath/internal/engine"
 	"hotpath/internal/kernel/isa"
 	"hotpath/profile"
 	"hotpath/profile/export"
@@ -51,7 +52,7 @@ func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(cmd *cobra.Command) {
 	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
-	cmd.Flags().Var(deviceFlag(&f.device, "auto", devices()), "device", "run on `DEVICE`: "+strings.Join(devices(), ", "))
+	cmd.Flags().Var(deviceFlag(&f.device), "device", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say which device --device auto takes, and why")
 	cmd.Flags().Var(fileFlag(&f.profile), "profile", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
@@ -124,6 +125,23 @@ func (f *measureFlags) check(precision string) error {
 // devices are the values of --device.
 func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) }
 
+// checkDevice reports a value of --device that no machine has.
+func checkDevice(device string) error {
+	if device == "" || device == "auto" {
+		return nil
+	}
+	if !slices.Contains(devices(), deviceName(device)) {
+		return usagef("--device %q, this build has %s", device, strings.Join(devices(), ", "))
+	}
+	if deviceName(device) == "auto" {
+		return usagef("--device %q, expected auto without a number", device)
+	}
+	if want := engine.ExpectedDevice(device); want != "" {
+		return usagef("--device %q, expected %s", device, want)
+	}
+	return nil
+}
+
 // deviceName is the kind of a device: cuda of cuda:1.
 func deviceName(device string) string {
 	name, _, _ := strings.Cut(device, ":")
@@ -132,11 +150,12 @@ func deviceName(device string) string {
 
 // check reports mistakes that need no model to be seen.
 func (f *modelFlags) check() error {
+	if err := checkDevice(f.device); err != nil {
+		return err
+	}
 	switch {
 	case f.precision != "" && !slices.Contains([]string{"auto", "f32", "bf16"}, f.precision):
 		return usagef("--precision %q, expected f32, bf16 or auto", f.precision)
-	case f.device != "" && !slices.Contains(devices(), deviceName(f.device)):
-		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
 	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
 		return notExportable("--profile=" + f.profile)
 	case f.heap && f.profile == "":

@@ -67,9 +67,9 @@ func precisionFlag(to *string) filledFlag {
 }
 
 // deviceFlag is the value of --device, which the command checks.
-func deviceFlag(to *string, value string, known []string) filledFlag {
-	*to = value
-	return filledFlag{to, strings.Join(known, ", ")}
+func deviceFlag(to *string) filledFlag {
+	*to = "auto"
+	return filledFlag{to, strings.Join(devices(), ", ")}
 }
 
 func (f filledFlag) String() string {

@@ -123,7 +123,8 @@ func TestSimilar(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"similar", "-m", bert}, "no query")
 	fails(t, exitUsage, []string{"similar", "-m", bert, "rain", "x", "--top", "0"}, "--top")
-	fails(t, exitFailed, []string{"similar", "-m", bert, "rain", "x", "--dim", "0"}, "--dim")
+	fails(t, exitUsage, []string{"similar", "-m", bert, "rain", "x", "--dim", "0"}, "--dim")
+	fails(t, exitFailed, []string{"similar", "-m", bert, "rain", "x", "--dim", "99999"}, "--dim 99999, expected 1 to")
 }
 
 func scoreOf(t *testing.T, out string) float64 {

@@ -50,6 +50,9 @@ prompts for queries and documents are used if it has any.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("dim") && dim < 1 {
+				return usagef("--dim %d, expected 1 or more", dim)
+			}
 			in, err := tf.open(cmd.Context(), args[1:], std.resultsLater(), rankedFields...)
 			if err != nil {
 				return err
@@ -61,7 +64,7 @@ prompts for queries and documents are used if it has any.`,
 					if err != nil {
 						return err
 					}
-					if dim < 1 || dim > info.EmbedDim {
+					if dim > info.EmbedDim {
 						return fmt.Errorf("--dim %d, expected 1 to %d, the model's dimension", dim, info.EmbedDim)
 					}
 				}
