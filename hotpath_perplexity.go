@@ -41,6 +41,9 @@ type Perplexity struct {
 // same bits at any number of threads. A text shorter than a window is ErrInput.
 func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions) (out Perplexity, err error) {
 	defer engine.Guard(&err)
+	if !m.cfg.CanGenerate {
+		return out, fmt.Errorf("%w: %s models compute no likelihoods", ErrUnsupported, m.cfg.Arch)
+	}
 	if o.Ctx == 0 {
 		o.Ctx = 512
 	}

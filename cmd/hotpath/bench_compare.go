@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,8 @@ import (
 
 func newBenchCompare(std streams) *cobra.Command {
 	var format formatFlag
-	var failAbove, unit string
+	var failAbove percentFlag
+	var unit string
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Say with statistics what changed between two measurements",
@@ -36,15 +35,8 @@ written.`,
 		Example: `  hotpath bench compare old.txt new.txt
   hotpath bench compare old.txt new.txt --fail-above 900%
   hotpath bench compare old.txt new.txt --unit GFLOP/s --format json`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: fileArgs(cobra.ExactArgs(2), "OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			limit := math.Inf(1)
-			if failAbove != "" {
-				var err error
-				if limit, err = parsePercent(failAbove); err != nil {
-					return usagef("--fail-above %w", err)
-				}
-			}
 			var only *regexp.Regexp
 			if unit != "" {
 				var err error
@@ -71,8 +63,8 @@ written.`,
 				return err
 			}
 			var worse, unjudged error
-			if failAbove != "" {
-				if worse = worsened(c.Failures(limit), failAbove); worse == nil {
+			if failAbove.given() {
+				if worse = worsened(c.Failures(failAbove.value), failAbove.text); worse == nil {
 					unjudged = c.Unjudged()
 				}
 			}
@@ -90,7 +82,7 @@ written.`,
 		},
 	}
 	format.addFlag(cmd, "text", "json")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
+	cmd.Flags().Var(&failAbove, "fail-above", "exit with 1 if a case got worse by more than `PERCENT`, such as 3%, or cannot be judged")
 	cmd.Flags().StringVar(&unit, "unit", "", "compare the units that match `REGEXP`")
 	return cmd
 }
@@ -110,13 +102,4 @@ func worsened(failures []bench.Change, limit string) error {
 		more = fmt.Sprintf("; and %d more", n)
 	}
 	return fmt.Errorf("worse by more than %s: %s%s", limit, strings.Join(names, "; "), more)
-}
-
-// parsePercent reads 3%, or 3 for the same.
-func parsePercent(s string) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return 0, fmt.Errorf("%q, expected a percentage such as 3%%", s)
-	}
-	return v, nil
 }

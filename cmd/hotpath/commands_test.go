@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -383,6 +384,43 @@ func TestProfile(t *testing.T) {
 		if out := ok(t, "profile", "show", file, "--format", format); len(out) < 100 {
 			t.Errorf("--format %s: %q", format, out)
 		}
+	}
+	columns := func(args ...string) (names []string, out string) {
+		out = ok(t, append([]string{"profile", "show", file, "--format", "csv"}, args...)...)
+		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.Index(rows[0], "name")
+		for _, row := range rows[1:] {
+			names = append(names, row[at])
+		}
+		return names, out
+	}
+	p, err := profile.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want []profile.StepResult
+	}{
+		{nil, p.Where(func(profile.StepResult) bool { return true })},
+		{[]string{"--top", "3"}, p.Top(3, profile.ByTime)},
+		{[]string{"--by", "alloc"}, p.Top(-1, profile.ByAlloc)},
+		{[]string{"--by", "lost", "--top", "2"}, p.Top(2, profile.ByLost)},
+		{[]string{"--by", "lost", "--top", "-1"}, p.Top(-1, profile.ByLost)},
+	} {
+		var want []string
+		for _, s := range c.want {
+			want = append(want, s.Step.Name)
+		}
+		if got, out := columns(c.args...); !slices.Equal(got, want) {
+			t.Errorf("csv %v has %q, expected %q:\n%s", c.args, got, want, out)
+		}
+	}
+	if whole := ok(t, "profile", "show", file, "--format", "json"); ok(t, "profile", "show", file, "--format", "json", "--top", "1", "--by", "lost") != whole {
+		t.Error("--top and --by change the JSON, which is the whole profile")
 	}
 	for _, exporter := range export.Exporters() {
 		ending := exporter.Ending

@@ -22,7 +22,7 @@ written in F32.`,
 		Example: `  hotpath convert MODEL -o model-f16.gguf
   hotpath convert all-MiniLM-L6-v2 -o minilm.gguf --type q8_0
   hotpath convert MODEL -o small.gguf --type Q4_K_M --format json`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: fileArgs(cobra.ExactArgs(1), "DIR"),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if out == "" {
 				return usagef("-o FILE is missing")
@@ -51,7 +51,7 @@ written in F32.`,
 			return f.report(std, out, result.Summary)
 		},
 	}
-	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "write to `FILE`")
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "write to `FILE`")
 	cmd.Flags().StringVar(&kind, "type", "F16", "encodings `TYPE`: F32, F16, BF16, Q8_0, or any that quantize knows")
 	f.addFlags(cmd)
 	return cmd

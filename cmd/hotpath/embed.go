@@ -78,7 +78,7 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 		return o, nil
 	}
 	switch trained := info.TrainedDims; {
-	case f.dim < 1 || f.dim > info.EmbedDim:
+	case f.dim > info.EmbedDim:
 		return o, fmt.Errorf("--dim %d, expected 1 to %d, the model's dimension", f.dim, info.EmbedDim)
 	case f.dim == m.Dim() || f.dim == info.EmbedDim || slices.Contains(trained, f.dim):
 	case len(trained) > 0:
@@ -89,8 +89,10 @@ func (f *poolFlags) options(cmd *cobra.Command, m *hotpath.Model, std streams) (
 	return o, nil
 }
 
-func (f *poolFlags) check() error {
+func (f *poolFlags) check(cmd *cobra.Command) error {
 	switch {
+	case cmd.Flags().Changed("dim") && f.dim < 1:
+		return usagef("--dim %d, expected 1 or more", f.dim)
 	case f.task != "" && f.prompt != "":
 		return usagef("--task and --prompt exclude each other")
 	case f.chunk && !f.truncate:
@@ -108,12 +110,12 @@ func (f *embedFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.quantize, "quantize", "", "write vectors as `int8|binary|ubinary`")
 	cmd.Flags().StringVar(&f.parallel, "parallel", "auto", "how threads share the work: `fine|coarse|auto`")
 	cmd.Flags().IntVar(&f.batchTokens, "batch-tokens", 0, "`N` tokens per run; 0 chooses it")
-	cmd.Flags().VarP(fileFlag{&f.out}, "output", "o", "write to `FILE` atomically; its ending picks the format")
+	cmd.Flags().VarP(fileFlag(&f.out), "output", "o", "write to `FILE` atomically; its ending picks the format")
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "write FILE in place, and continue where an earlier run ended")
 }
 
-func (f *embedFlags) check(format *vectorFormat) error {
-	if err := f.poolFlags.check(); err != nil {
+func (f *embedFlags) check(cmd *cobra.Command, format *vectorFormat) error {
+	if err := f.poolFlags.check(cmd); err != nil {
 		return err
 	}
 	switch {
@@ -169,7 +171,7 @@ formats it ends the work. See docs/embedding.md.`,
 				}
 				format.value = ending
 			}
-			if err := ef.check(findFormat(format.value)); err != nil {
+			if err := ef.check(cmd, findFormat(format.value)); err != nil {
 				return err
 			}
 			in, err := tf.open(cmd.Context(), args, ef.streams(std), "index", "tokens", "chunks", "truncated", "scale", "embedding", "error")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/engine"
 	"hotpath/internal/testmodels"
 )
 
@@ -83,8 +84,51 @@ func TestEmptyNames(t *testing.T) {
 		{"convert", bert, "-o", ""},
 		{"perplexity", "-m", bert, "-f", ""},
 		{"quantize", "in.gguf", "", "Q8_0"},
+		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--imatrix", ""},
+		{"quantize", "in.gguf", "out.gguf", "Q8_0", "--output-type", ""},
+		{"quantize", "", "out.gguf", "Q8_0"},
+		{"train", ""},
+		{"train", "--list-configs", ""},
+		{"inspect", ""},
+		{"convert", "", "-o", "out.gguf"},
+		{"tokenizer", "train", "texts.txt", "", "-o", "tok"},
+		{"bench", "compare", "", "b"},
+		{"profile", "show", ""},
+		{"profile", "export", "", "-o", "out.html"},
+		{"profile", "compare", "a.json,", "b.json"},
+		{"pull", ""},
+		{"rm", "a", ""},
+		{"embed", "-m", "", "one"},
+		{"bench", "rope", "-m", ""},
+		{"tokenize", "-m", "", "one"},
+		{"embed", "-m", bert, "one", "--profile="},
+		{"embed", "-m", bert, "one", "--pprof", ""},
+		{"train", "config.json", "--resume", ""},
+		{"train", "config.json", "-o", ""},
+		{"tokenizer", "train", "texts.txt", "-o", ""},
+		{"profile", "run", "-m", bert, "-o", ""},
+		{"profile", "deep", "-o", ""},
+		{"profile", "compare", "a.json", "b.json", "-o", ""},
+		{"profile", "export", "a.json", "-o", ""},
+		{"study", "cache", "-o", ""},
 	} {
-		fails(t, exitUsage, args, "expected the name")
+		fails(t, exitUsage, args, "expected ", "the name")
+	}
+	for _, c := range [][]string{
+		{"bench", "compare", "a", "b", "--fail-above", "", "a percentage such as 3%"},
+		{"profile", "compare", "a", "b", "--fail-above", "", "a percentage such as 3%"},
+		{"embed", "-m", bert, "one", "--format", "", "text, json"},
+		{"embed", "-m", bert, "one", "--precision", "", "f32, bf16 or auto"},
+		{"embed", "-m", bert, "one", "--device", "", "auto, "},
+		{"info", "--device", "", cardNames()},
+		// The message names the argument.
+		{"bench", "compare", "a", "", "NEW is empty, expected the name of a file"},
+		{"profile", "compare", "", "b", "A is empty, expected the name of a file"},
+		{"profile", "compare", "a.json,", "b.json", `A is "a.json,", expected the name of a file before and after each comma`},
+		{"train", "", "CONFIG.json is empty, expected the name of a file"},
+	} {
+		last := len(c) - 1
+		fails(t, exitUsage, c[:last], "expected ", c[last])
 	}
 }
 
@@ -121,6 +165,13 @@ func TestWrongUsage(t *testing.T) {
 		{"embed -m " + bert + " text --threads -2", "--threads"},
 		{"embed -m " + bert + " text --precision f64", "f32, bf16 or auto"},
 		{"embed -m " + bert + " text --device abacus", "cpu"},
+		{"embed -m " + bert + " text --device cpu:1", `--device "cpu:1", expected cpu, which has no numbers`},
+		{"embed -m " + bert + " text --device cpu:", "expected cpu, which has no numbers"},
+		{"embed -m " + bert + " text --device auto:0", "expected auto without a number"},
+		{"train config.json --device cpu:1", "expected cpu, which has no numbers"},
+		{"info --device cpu", `--device "cpu", expected ` + cardNames()},
+		{"info --device auto", "expected " + cardNames()},
+		{"info --device abacus", "expected " + cardNames()},
 		{"embed -m " + bert + " text --profile=report.doc", ".pprof"},
 		{"embed -m " + bert + " text --input xml", "jsonl"},
 		{"embed -m " + bert + " text --task cooking", "code-retrieval"},
@@ -141,6 +192,18 @@ func TestWrongUsage(t *testing.T) {
 		{"run -m " + llama + " -p x --min-p -1", "--min-p"},
 		{"run -m " + llama + " -p x --top-k -1", "--top-k"},
 		{"run -m " + llama + " -p x --seed -1", "--seed"},
+		{"run -m " + llama + " -p x --seed 1e3", `invalid argument "1e3" for "--seed" flag: expected an integer from 0 (`},
+		{"run -m " + llama + " -p x --seed 99999999999999999999", "expected an integer from 0 that fits 64 bits ("},
+		{"run -m " + llama + " -p x -n many", `for "-n, --tokens" flag: expected an integer (`},
+		{"run -m " + llama + " -p x --temp hot", "expected a number ("},
+		{"run -m " + llama + " -p x --temp 1e300", "expected a number that fits 32 bits ("},
+		{"embed -m " + bert + " text --dim 1e3", "expected an integer ("},
+		{"embed -m " + bert + " text --dim 0", "--dim 0, expected 1 or more"},
+		{"embed -m " + bert + " text --dim -1", "--dim -1, expected 1 or more"},
+		{"similar -m " + bert + " query text --dim 0", "--dim 0, expected 1 or more"},
+		{"embed -m " + bert + " text --normalize=perhaps", "expected true or false ("},
+		{"bench rope --time fast", "expected a duration such as 500ms or 2s ("},
+		{"profile show f --top all", "expected an integer ("},
 		{"run -m " + llama + " -p x --ctx 100000", "512 positions"},
 		{"score -m " + llama + " x --ctx -1", "--ctx"},
 		{"help frobnicate", "unknown help topic"},
@@ -156,13 +219,26 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
+// Devices with a number that is none are wrong usage in builds that have them.
+func TestWrongDeviceNumbers(t *testing.T) {
+	for _, kind := range engine.CardKinds() {
+		for _, number := range []string{"", "-1", "first", "1:1"} {
+			for _, args := range [][]string{
+				{"info", "--device", kind + ":" + number},
+				{"embed", "-m", testmodels.Dir(t, "bert"), "text", "--device", kind + ":" + number},
+			} {
+				fails(t, exitUsage, args, "--device", "expected "+kind+" or "+kind+":N")
+			}
+		}
+	}
+}
+
 func TestFailures(t *testing.T) {
 	bert, llama := testmodels.Dir(t, "bert"), testmodels.Dir(t, "llama")
 	none := filepath.Join(t.TempDir(), "none")
 	fails(t, exitFailed, []string{"embed", "-m", none, "text"}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", none}, none)
 	fails(t, exitFailed, []string{"embed", "-m", bert, "-f", t.TempDir()}, "directory")
-	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "0"}, "--dim 0")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "--dim", "99999"}, "--dim 99999")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", none + "/out.jsonl"}, "out.jsonl")
 	fails(t, exitFailed, []string{"embed", "-m", bert, "text", "-o", t.TempDir()}, "directory")

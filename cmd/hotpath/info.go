@@ -93,7 +93,7 @@ that its driver was asked for is counted.`,
 	format.addFlag(cmd, "text", "json")
 	addThreads(cmd, &threads, "measure with `N` threads; 0 for one a core")
 	cmd.Flags().BoolVar(&anew, "calibrate", false, "measure the cost of sharing work among threads, and cards, again, and keep it")
-	cmd.Flags().StringVar(&device, "device", "", "open the card `DEVICE` (cuda, cuda:1, opencl) and show its memory")
+	cmd.Flags().Var(filledFlag{&device, cardNames()}, "device", "open the card `DEVICE` (cuda, cuda:1, opencl) and show its memory")
 	return cmd
 }
 

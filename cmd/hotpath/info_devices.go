@@ -71,7 +71,7 @@ func describeDevice(ctx context.Context, device string, anew bool) (d deviceInfo
 				return d, errors.New(reason)
 			}
 		}
-		return d, fmt.Errorf("no device %s, see hotpath info", device)
+		return d, fmt.Errorf("no device %s, see hotpath info for those of this machine", device)
 	}
 	be, err := engine.NewBackend(want, engine.BackendOptions{Untuned: true})
 	if err != nil {
@@ -143,10 +143,26 @@ func short(s float64) string {
 	return fmt.Sprintf("%.3g us", s*1e6)
 }
 
+// cardNames are the values of --device of info.
+func cardNames() string {
+	kinds := engine.CardKinds()
+	if len(kinds) == 0 {
+		return "none: this build knows no cards"
+	}
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind, kind+":N")
+	}
+	return "a card: " + strings.Join(names, ", ")
+}
+
 // infoOfDevice prints all about one device.
 func infoOfDevice(ctx context.Context, std streams, device string, anew bool, format string) error {
-	if !slices.Contains(devices(), deviceName(device)) || deviceName(device) == "auto" {
-		return usagef("--device %q, this build has %s", device, strings.Join(devices()[1:], ", "))
+	if !slices.Contains(engine.CardKinds(), deviceName(device)) {
+		return usagef("--device %q, expected %s", device, cardNames())
+	}
+	if err := checkDevice(device); err != nil {
+		return err
 	}
 	d, err := describeDevice(ctx, device, anew)
 	if err != nil {

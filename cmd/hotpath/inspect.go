@@ -92,7 +92,7 @@ and shown from then on. A faster class is used if every cosine is at least
   hotpath inspect model.gguf --tensors
   hotpath inspect all-MiniLM-L6-v2 --calibrate
   hotpath inspect all-MiniLM-L6-v2 --format json`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: fileArgs(cobra.ExactArgs(1), "MODEL"),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			path, err := modelPath(cmd.Context(), paths[0])
 			if err != nil {

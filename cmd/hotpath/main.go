@@ -180,7 +180,7 @@ tokenizer.json) or the name of a pulled model.`,
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{flagError(err)} })
 	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("hotpath {{.Version}}\n")
 	for _, command := range commands {
@@ -244,6 +244,20 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
 			return &usageError{err}
+		}
+		return nil
+	}
+}
+
+// fileArgs is args of files, none of which is empty, as filledFlag is of flags.
+// names are those of the help; the last one is that of all further arguments.
+func fileArgs(check cobra.PositionalArgs, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := args(check)(cmd, given); err != nil {
+			return err
+		}
+		if i := slices.Index(given, ""); i >= 0 {
+			return usagef("%s is empty, expected the name of a file, a folder or a model", names[min(i, len(names)-1)])
 		}
 		return nil
 	}

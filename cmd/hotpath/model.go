@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hotpath"
-	"hotpath/internal/builtin"
+	"hotpath/internal/engine"
 	"hotpath/internal/kernel/isa"
 	"hotpath/profile"
 	"hotpath/profile/export"
@@ -46,17 +46,17 @@ const modelUsage = "`MODEL`: a .gguf file, a Hugging Face directory, or a name t
 // addModel adds -m; name is the model inside the program that is taken without
 // it, "" where there is none for the command.
 func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
-	cmd.Flags().StringVarP(&f.model, "model", "m", builtin.Default(name), modelUsage)
+	cmd.Flags().VarP(modelFlag(&f.model, name), "model", "m", modelUsage)
 }
 
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(cmd *cobra.Command) {
 	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
-	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
+	cmd.Flags().Var(deviceFlag(&f.device), "device", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say which device --device auto takes, and why")
-	cmd.Flags().StringVar(&f.profile, "profile", "", "record the run into `FILE`, by its ending; without FILE print a report at the end")
+	cmd.Flags().Var(fileFlag(&f.profile), "profile", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
-	cmd.Flags().StringVar(&f.pprof, "pprof", "", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step, and the heap has all memory by owner")
+	cmd.Flags().Var(folderFlag(&f.pprof), "pprof", "take Go's own CPU and heap profiles and execution trace of the run into `FOLDER`; samples carry the step, and the heap has all memory by owner")
 	cmd.Flags().BoolVar(&f.heap, "profile-mem", false, "with --profile, count heap allocations by scope, plan and step and draw memory over time; it slows steps, so the times mean nothing")
 	cmd.Flags().BoolVar(&f.canary, "profile-canary", false, "with --profile, burn small random amounts of time in random steps; the report says how many of them the profiler finds, and how exactly it measures them")
 }
@@ -70,7 +70,7 @@ func (t threadCount) String() string {
 	}
 	return strconv.Itoa(*t.n)
 }
-func (threadCount) Type() string { return "int" }
+func (threadCount) Type() string { return "threads" }
 func (t threadCount) Set(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > isa.MaxThreads {
@@ -88,7 +88,7 @@ func addThreads(cmd *cobra.Command, n *int, usage string) {
 // addCompute adds the flags of commands that choose how the model computes.
 func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	f.addRun(cmd)
-	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32|bf16|auto`")
+	cmd.Flags().Var(precisionFlag(&f.precision), "precision", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(&f.invariant, "invariant", false, invariantUsage)
 	cmd.Flags().BoolVar(&f.inPlace, "in-place", false, "read quantized weights from the file's pages, which the system can take back, in place of packing them: generating is slower; a model larger than half of the free memory is always read so")
 }
@@ -106,7 +106,7 @@ func fixInvariant(cmd *cobra.Command) {
 type measureFlags struct{ device string }
 
 func (f *measureFlags) addFlags(cmd *cobra.Command, model, precision *string, invariant *bool) {
-	cmd.Flags().StringVarP(model, "model", "m", "", modelUsage+"; default: one inside the program, if it is needed")
+	cmd.Flags().VarP(modelFlag(model, ""), "model", "m", modelUsage+"; default: one inside the program, if it is needed")
 	cmd.Flags().StringVar(precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(invariant, "invariant", false, invariantUsage)
 	cmd.Flags().StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu")
@@ -125,6 +125,23 @@ func (f *measureFlags) check(precision string) error {
 // devices are the values of --device.
 func devices() []string { return append([]string{"auto"}, hotpath.Devices()...) }
 
+// checkDevice reports a value of --device that no machine has.
+func checkDevice(device string) error {
+	if device == "" || device == "auto" {
+		return nil
+	}
+	if !slices.Contains(devices(), deviceName(device)) {
+		return usagef("--device %q, this build has %s", device, strings.Join(devices(), ", "))
+	}
+	if deviceName(device) == "auto" {
+		return usagef("--device %q, expected auto without a number", device)
+	}
+	if want := engine.ExpectedDevice(device); want != "" {
+		return usagef("--device %q, expected %s", device, want)
+	}
+	return nil
+}
+
 // deviceName is the kind of a device: cuda of cuda:1.
 func deviceName(device string) string {
 	name, _, _ := strings.Cut(device, ":")
@@ -133,11 +150,12 @@ func deviceName(device string) string {
 
 // check reports mistakes that need no model to be seen.
 func (f *modelFlags) check() error {
+	if err := checkDevice(f.device); err != nil {
+		return err
+	}
 	switch {
 	case f.precision != "" && !slices.Contains([]string{"auto", "f32", "bf16"}, f.precision):
 		return usagef("--precision %q, expected f32, bf16 or auto", f.precision)
-	case f.device != "" && !slices.Contains(devices(), deviceName(f.device)):
-		return usagef("--device %q, this build has %s", f.device, strings.Join(devices(), ", "))
 	case f.profile != "" && f.profile != toReport && !exportable(f.profile):
 		return notExportable("--profile=" + f.profile)
 	case f.heap && f.profile == "":

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/builtin"
 	"hotpath/internal/term"
 )
 
@@ -37,22 +40,70 @@ func (f *formatFlag) Set(s string) error {
 	return nil
 }
 
-// fileFlag is the name of a file. An empty one is wrong, not none: it is what a
-// script's variable holds that was never set.
-type fileFlag struct{ to *string }
+// filledFlag is a text that is not empty. An empty one is wrong, not none: it is
+// what a script's variable holds that was never set.
+type filledFlag struct {
+	to   *string
+	want string // for the error
+}
 
-func (f fileFlag) String() string {
-	if f.to == nil {
+// fileFlag is the name of a file.
+func fileFlag(to *string) filledFlag { return filledFlag{to, "the name of a file"} }
+
+// folderFlag is the name of a folder.
+func folderFlag(to *string) filledFlag { return filledFlag{to, "the name of a folder"} }
+
+// modelFlag is a model; name is the one inside the program that is taken without
+// the flag, "" where there is none for the command.
+func modelFlag(to *string, name string) filledFlag {
+	*to = builtin.Default(name)
+	return filledFlag{to, "the name of a model"}
+}
+
+// precisionFlag is the value of --precision, which the command checks.
+func precisionFlag(to *string) filledFlag {
+	*to = "auto"
+	return filledFlag{to, "f32, bf16 or auto"}
+}
+
+// deviceFlag is the value of --device, which the command checks.
+func deviceFlag(to *string) filledFlag {
+	*to = "auto"
+	return filledFlag{to, strings.Join(devices(), ", ")}
+}
+
+func (f filledFlag) String() string {
+	if f.to == nil { // pflag asks a zero value for its default
 		return ""
 	}
 	return *f.to
 }
-func (f fileFlag) Type() string { return "FILE" }
-func (f fileFlag) Set(s string) error {
+func (f filledFlag) Type() string { return "string" }
+func (f filledFlag) Set(s string) error {
 	if s == "" {
-		return errors.New("expected the name of a file")
+		return fmt.Errorf("expected %s", f.want)
 	}
 	*f.to = s
+	return nil
+}
+
+// percentFlag is the value of --fail-above.
+type percentFlag struct {
+	text  string // as it was given; empty if it was not
+	value float64
+}
+
+func (f *percentFlag) given() bool    { return f.text != "" }
+func (f *percentFlag) String() string { return f.text }
+func (f *percentFlag) Type() string   { return "string" }
+
+// Set reads 3%, or 3 for the same.
+func (f *percentFlag) Set(s string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return errors.New("expected a percentage such as 3%")
+	}
+	f.text, f.value = s, v
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,7 +59,7 @@ window that has it.`,
 			if err != nil {
 				return err
 			}
-			return mf.with(cmd.Context(), std, hotpath.Options{Ctx: o.Ctx}, func(ctx context.Context, m *hotpath.Model) error {
+			err = mf.with(cmd.Context(), std, hotpath.Options{Ctx: o.Ctx}, func(ctx context.Context, m *hotpath.Model) error {
 				var bar *progress
 				tokens, start := 0, time.Now()
 				o.Progress = func(p hotpath.Perplexity) {
@@ -81,10 +83,14 @@ window that has it.`,
 				_, err = fmt.Fprintf(std.out, "perplexity %.4f, %d tokens scored in %d windows of %d\n", p.PPL, p.Scored, p.Windows, p.Ctx)
 				return err
 			})
+			if errors.Is(err, hotpath.ErrInput) {
+				return cmp.Or(noLikelihoods(mf.model), err)
+			}
+			return err
 		},
 	}
 	mf.addModel(cmd, builtin.Generator)
-	cmd.Flags().VarP(fileFlag{&file}, "file", "f", "the text is in `FILE`, - for standard input")
+	cmd.Flags().VarP(fileFlag(&file), "file", "f", "the text is in `FILE`, - for standard input")
 	cmd.Flags().IntVar(&o.Ctx, "ctx", 512, "windows of `TOKENS`")
 	cmd.Flags().IntVar(&o.Stride, "stride", 0, "windows begin `TOKENS` apart and overlap; 0 for windows side by side, the second half of each scored")
 	cmd.Flags().IntVar(&o.Windows, "windows", 0, "at most `N` windows; 0 for all")
@@ -92,6 +98,16 @@ window that has it.`,
 	mf.addCompute(cmd)
 	fixInvariant(cmd)
 	return cmd
+}
+
+// noLikelihoods is the error of a model that computes none. Its context does not
+// matter then: a model is opened with --ctx, and may have fewer positions.
+func noLikelihoods(model string) error {
+	about, err := describe(model)
+	if err != nil || about.Generates {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %s models compute no likelihoods", model, hotpath.ErrUnsupported, about.Arch)
 }
 
 // readCorpus reads a text as a whole.

@@ -37,5 +37,9 @@ func TestPerplexityCommand(t *testing.T) {
 	}
 	fails(t, exitFailed, []string{"perplexity", "-m", llama, "-f", file + ".absent"}, "no such file")
 	fails(t, exitFailed, []string{"perplexity", "-m", llama, "-f", write(t, "short.txt", "short"), "--ctx", "32"}, "expected at least a window of 32")
-	fails(t, exitFailed, []string{"perplexity", "-m", testmodels.Dir(t, "bert"), "-f", file, "--ctx", "32"}, "models compute no likelihoods")
+	// A model that computes none says so before anything about windows: its positions are 96.
+	for _, c := range [][]string{{file, "32"}, {file, "512"}, {file, "100000"}, {write(t, "short.txt", "short"), "32"}} {
+		fails(t, exitFailed, []string{"perplexity", "-m", testmodels.Dir(t, "bert"), "-f", c[0], "--ctx", c[1]}, "bert models compute no likelihoods")
+	}
+	fails(t, exitUsage, []string{"perplexity", "-m", llama, "-f", file, "--ctx", "100000"}, "a context of 100000 tokens", "positions")
 }

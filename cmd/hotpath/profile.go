@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,10 +35,15 @@ func newProfileShow(std streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print the report of a profile",
+		Long: `Print the report of a profile. Without --top and --by, csv has all steps, in the
+order of the plans. With either, it has the steps that ran, ranked by --by, and N
+of them if --top is given. json is the whole profile: --top and --by have no
+effect on it.`,
 		Example: `  hotpath profile show run.json
   hotpath profile show run.json --top 5 --by lost
-  hotpath profile show run.json --format csv > steps.csv`,
-		Args: args(cobra.ExactArgs(1)),
+  hotpath profile show run.json --format csv > steps.csv
+  hotpath profile show run.json --format csv --top 5 --by lost`,
+		Args: fileArgs(cobra.ExactArgs(1), "FILE"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			ranking, err := profile.ParseBy(by)
 			if err != nil {
@@ -66,7 +72,7 @@ func newProfileShow(std streams) *cobra.Command {
 			case "md":
 				err = report.Markdown(w, p, o)
 			case "csv":
-				err = report.CSV(w, p)
+				err = stepsCSV(w, p, o, cmd.Flags().Changed("top"), cmd.Flags().Changed("by"))
 			case "json":
 				err = p.Write(w)
 			}
@@ -80,6 +86,17 @@ func newProfileShow(std streams) *cobra.Command {
 	cmd.Flags().IntVar(&top, "top", 15, "list `N` steps, -1 for all")
 	cmd.Flags().StringVar(&by, "by", "time", "rank steps by `time|lost|alloc|flops|heap|uneven`; lost is time beyond the roofline, alloc is of the arena, heap is Go's and was counted with --profile-mem, uneven is the time that busiest lanes computed beyond the mean of their lanes")
 	return cmd
+}
+
+// stepsCSV writes all steps in the order of the plans, unless flags rank them.
+func stepsCSV(w io.Writer, p *profile.Profile, o report.Options, top, by bool) error {
+	if !top && !by {
+		return report.CSV(w, p)
+	}
+	if !top {
+		o.Top = -1 // the default is for people
+	}
+	return report.TopCSV(w, p, o)
 }
 
 // readProfile reads a profile, which may come through a pipe.
@@ -108,7 +125,7 @@ func newProfileExport() *cobra.Command {
 		Example: `  hotpath profile export run.json -o run.pprof
   hotpath profile export run.json -o run.html
   hotpath profile export run.json -o run.svg --value lost --view merged`,
-		Args: args(cobra.ExactArgs(1)),
+		Args: fileArgs(cobra.ExactArgs(1), "FILE"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if out == "" {
 				return usagef("-o OUT is missing")
@@ -140,7 +157,7 @@ func newProfileExport() *cobra.Command {
 			return export.Export(out, p)
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; its ending is the format")
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "`FILE` to write; its ending is the format")
 	cmd.Flags().StringVar(&value, "value", "", "of a flame graph: `time|bytes|lost`; lost is time beyond the roofline")
 	cmd.Flags().StringVar(&view, "view", "", "of a flame graph: `layers|merged|ops`, each layer by itself, all as one, or by op")
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,8 @@ import (
 
 func newProfileCompare(std streams) *cobra.Command {
 	var format formatFlag
-	var failAbove, out string
+	var failAbove percentFlag
+	var out string
 	var top int
 	cmd := &cobra.Command{
 		Use:   "compare A B",
@@ -55,15 +57,8 @@ part of all lane time, unless whole runs of its plan are faster.`,
 		Example: `  hotpath profile compare before.json after.json
   hotpath profile compare before.json after.json -o diff.html
   hotpath profile compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json --fail-above 3%`,
-		Args: args(cobra.ExactArgs(2)),
+		Args: fileArgs(cobra.ExactArgs(2), "A", "B"),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			limit := 0.0
-			if failAbove != "" {
-				var err error
-				if limit, err = parsePercent(failAbove); err != nil {
-					return usagef("--fail-above %w", err)
-				}
-			}
 			if cmd.Flags().Changed("top") {
 				if err := checkTop(top); err != nil {
 					return err
@@ -77,11 +72,11 @@ part of all lane time, unless whole runs of its plan are faster.`,
 					return err
 				}
 			}
-			a, err := recordings(cmd.Context(), files[0])
+			a, err := recordings(cmd.Context(), "A", files[0])
 			if err != nil {
 				return err
 			}
-			b, err := recordings(cmd.Context(), files[1])
+			b, err := recordings(cmd.Context(), "B", files[1])
 			if err != nil {
 				return err
 			}
@@ -97,16 +92,16 @@ part of all lane time, unless whole runs of its plan are faster.`,
 					return err
 				}
 			}
-			if worst, of := c.Worst(); failAbove != "" && worst > limit {
-				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worst, failAbove, of)
+			if worst, of := c.Worst(); failAbove.given() && worst > failAbove.value {
+				return fmt.Errorf("slower by %.1f %%, more than %s: %s", worst, failAbove.text, of)
 			}
 			return nil
 		},
 	}
 	format.addFlag(cmd, "text", "json", "md")
-	cmd.Flags().StringVar(&failAbove, "fail-above", "", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
+	cmd.Flags().Var(&failAbove, "fail-above", "exit with 1 if B is really slower by more than `PERCENT` of A's time, in all or in the slowest runs: 3%")
 	cmd.Flags().IntVar(&top, "top", 0, "list `N` rows of each table, -1 for all; without it rows that changed or are near to it, and the others folded")
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "write it to `FILE` too: "+strings.Join(export.ComparisonEndings(), ", "))
 	return cmd
 }
 
@@ -137,8 +132,9 @@ func sideName(list string, recordings int) string {
 	return list
 }
 
-// recordings reads a file, several of them, or all .json files of a folder.
-func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
+// recordings reads a file, several of them, or all .json files of a folder. side is
+// how the help calls the argument.
+func recordings(ctx context.Context, side, list string) ([]*profile.Profile, error) {
 	files := strings.Split(list, ",")
 	if info, err := os.Stat(list); err == nil {
 		files = []string{list}
@@ -150,6 +146,9 @@ func recordings(ctx context.Context, list string) ([]*profile.Profile, error) {
 				files[i] = filepath.Join(list, files[i])
 			}
 		}
+	}
+	if slices.Contains(files, "") {
+		return nil, usagef("%s is %q, expected the name of a file before and after each comma", side, list)
 	}
 	out := make([]*profile.Profile, len(files))
 	for i, file := range files {

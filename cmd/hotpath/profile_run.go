@@ -94,7 +94,7 @@ without it the report is printed.`,
 	flags.StringVar(&o.Work, "work", "", "what to do: `embed|generate|train`; without it what the model is for")
 	flags.IntVar(&o.Iterations, "iterations", 3, "record `N` iterations")
 	flags.IntVar(&o.Tokens, "tokens", 50, "`N` tokens of each text, answer or sequence")
-	flags.StringVarP(&out, "output", "o", "", "`FILE` to write, by its ending; without it the report is printed")
+	flags.VarP(fileFlag(&out), "output", "o", "`FILE` to write, by its ending; without it the report is printed")
 	return cmd
 }
 
@@ -147,7 +147,7 @@ and why.`,
 		},
 	}
 	sf.addFlags(cmd, &o)
-	cmd.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write: .md, .html or .txt; without it the report is printed")
+	cmd.Flags().VarP(fileFlag(&out), "output", "o", "`FILE` to write: .md, .html or .txt; without it the report is printed")
 	cmd.Flags().BoolVar(&o.Quick, "quick", false, "one size and one sample of each: shows that it works, proves nothing")
 	return cmd
 }

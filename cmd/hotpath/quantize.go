@@ -31,11 +31,8 @@ blocks of 32. Start from F32, F16 or BF16: quantizing twice loses twice.
 		Example: `  hotpath quantize model.gguf smaller.gguf Q4_K_M
   hotpath quantize model.gguf smaller.gguf Q8_0 --threads 2
   hotpath quantize model.gguf wider.gguf F32 --format json`,
-		Args: args(cobra.ExactArgs(3)),
+		Args: fileArgs(cobra.ExactArgs(3), "IN", "OUT", "TYPE"),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
-			if given[0] == "" || given[1] == "" {
-				return usagef("IN %q, OUT %q, expected the names of files", given[0], given[1])
-			}
 			mix, opts, err := f.options(given[2])
 			if err != nil {
 				return err
@@ -82,9 +79,9 @@ type quantFlags struct {
 
 func (f *quantFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.importance, "imatrix", "", "importance matrix `FILE`, as llama.cpp makes them")
-	flags.StringVar(&f.output, "output-type", "", "encoding `TYPE` of the output matrix")
-	flags.StringVar(&f.embedding, "embedding-type", "", "encoding `TYPE` of the token embedding")
+	flags.Var(fileFlag(&f.importance), "imatrix", "importance matrix `FILE`, as llama.cpp makes them")
+	flags.Var(filledFlag{&f.output, "the name of an encoding"}, "output-type", "encoding `TYPE` of the output matrix")
+	flags.Var(filledFlag{&f.embedding, "the name of an encoding"}, "embedding-type", "encoding `TYPE` of the token embedding")
 	flags.BoolVar(&f.pure, "pure", false, "one encoding for all matrices, whatever their role")
 	addThreads(cmd, &f.threads, "`N` threads, 0 for all processors")
 	f.format.addFlag(cmd, "text", "json")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -28,6 +29,45 @@ func TestRankingKeepsTheBest(t *testing.T) {
 	if want := []int{1, 3, 2}; !slices.Equal(got, want) || r.n != 7 {
 		t.Errorf("%v of %d, expected %v", got, r.n, want)
 	}
+}
+
+// A query whose vector is no number is what the error names, not a text.
+func TestSimilarSaysThatTheQueryIsWrong(t *testing.T) {
+	bert := t.TempDir()
+	if err := os.CopyFS(bert, os.DirFS(testmodels.Dir(t, "bert"))); err != nil {
+		t.Fatal(err)
+	}
+	tokens := lines[struct{ IDs []int }](t, ok(t, "tokenize", "-m", bert, "--special=false", "stitch", "rain", "--format", "jsonl"))
+	file := filepath.Join(bert, "model.safetensors")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 8 + int(binary.LittleEndian.Uint64(data))
+	var header map[string]struct {
+		DType   string
+		Shape   []int
+		Offsets []int `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(data[8:at], &header); err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range header {
+		if !strings.HasSuffix(name, "word_embeddings.weight") {
+			continue
+		}
+		if h.DType != "F32" {
+			t.Fatalf("%s is %s, expected F32", name, h.DType)
+		}
+		id := slices.IndexFunc(tokens[0].IDs, func(id int) bool { return !slices.Contains(tokens[1].IDs, id) })
+		at += h.Offsets[0] + 4*h.Shape[1]*tokens[0].IDs[id]
+		binary.LittleEndian.PutUint32(data[at:], math.Float32bits(float32(math.NaN())))
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, exitFailed, []string{"similar", "-m", bert, "stitch", "rain"}, "hotpath: query: the model's answer is not a finite number")
+	fails(t, exitFailed, []string{"similar", "-m", bert, "rain", "rain", "stitch"}, "hotpath: argument 2: ")
 }
 
 func TestSimilar(t *testing.T) {
@@ -83,7 +123,8 @@ func TestSimilar(t *testing.T) {
 	}
 	fails(t, exitUsage, []string{"similar", "-m", bert}, "no query")
 	fails(t, exitUsage, []string{"similar", "-m", bert, "rain", "x", "--top", "0"}, "--top")
-	fails(t, exitFailed, []string{"similar", "-m", bert, "rain", "x", "--dim", "0"}, "--dim")
+	fails(t, exitUsage, []string{"similar", "-m", bert, "rain", "x", "--dim", "0"}, "--dim")
+	fails(t, exitFailed, []string{"similar", "-m", bert, "rain", "x", "--dim", "99999"}, "--dim 99999, expected 1 to")
 }
 
 func scoreOf(t *testing.T, out string) float64 {

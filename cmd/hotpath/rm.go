@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hotpath/internal/pull"
 	"hotpath/internal/term"
 )
 
@@ -20,7 +21,7 @@ terminal it asks first; elsewhere it needs --yes. If a model is a link in
 hotpath's folder of models, only the link is deleted.`,
 		Example: `  hotpath rm all-MiniLM-L6-v2 --yes
   hotpath rm SmolLM2-135M-Instruct-GGUF:Q4_K_M --yes`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: fileArgs(cobra.MinimumNArgs(1), "NAME"),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			p, err := puller(cmd.Context())
 			if err != nil {
@@ -31,11 +32,12 @@ hotpath's folder of models, only the link is deleted.`,
 				if err != nil {
 					return err
 				}
+				says := deletionOf(m)
 				if !yes {
 					if !isTerminal(std.in) || !isTerminal(std.err) {
-						return usagef("%s is %s at %s: --yes deletes it", m.Name, size(m.Size), m.Path)
+						return usagef("%s", says.refusal)
 					}
-					fmt.Fprintf(std.err, "Delete %s, %s at %s? [y/N] ", term.Printable(m.Name), size(m.Size), term.Printable(m.Path))
+					fmt.Fprintf(std.err, "%s [y/N] ", term.Printable(says.question))
 					answer, err := waitFor(cmd.Context(), func() (string, error) {
 						answer, _ := bufio.NewReader(std.in).ReadString('\n')
 						return answer, nil
@@ -51,11 +53,29 @@ hotpath's folder of models, only the link is deleted.`,
 				if err := p.Remove(cmd.Context(), m); err != nil {
 					return err
 				}
-				fmt.Fprintf(std.err, "%s: %s deleted\n", term.Printable(m.Name), size(m.Size))
+				fmt.Fprintln(std.err, term.Printable(says.done))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+// deletion is what rm says of a model.
+type deletion struct{ refusal, question, done string }
+
+func deletionOf(m pull.Model) deletion {
+	if to := m.Target(); to != "" {
+		return deletion{
+			fmt.Sprintf("%s is a link at %s: --yes deletes the link; the model at %s stays", m.Name, m.Path, to),
+			fmt.Sprintf("Delete %s, a link at %s? The model at %s stays.", m.Name, m.Path, to),
+			fmt.Sprintf("%s: link deleted, the model at %s stays", m.Name, to),
+		}
+	}
+	return deletion{
+		fmt.Sprintf("%s is %s at %s: --yes deletes it", m.Name, size(m.Size), m.Path),
+		fmt.Sprintf("Delete %s, %s at %s?", m.Name, size(m.Size), m.Path),
+		fmt.Sprintf("%s: %s deleted", m.Name, size(m.Size)),
+	}
 }

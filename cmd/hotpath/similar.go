@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +50,9 @@ prompts for queries and documents are used if it has any.`,
 			if err := rf.check(args); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("dim") && dim < 1 {
+				return usagef("--dim %d, expected 1 or more", dim)
+			}
 			in, err := tf.open(cmd.Context(), args[1:], std.resultsLater(), rankedFields...)
 			if err != nil {
 				return err
@@ -60,7 +64,7 @@ prompts for queries and documents are used if it has any.`,
 					if err != nil {
 						return err
 					}
-					if dim < 1 || dim > info.EmbedDim {
+					if dim > info.EmbedDim {
 						return fmt.Errorf("--dim %d, expected 1 to %d, the model's dimension", dim, info.EmbedDim)
 					}
 				}
@@ -107,7 +111,7 @@ func (s *similarity) rankTexts(ctx context.Context, query string) error {
 	}
 	vs, err := s.model.Embed(ctx, []string{query}, asked)
 	if err != nil {
-		return err
+		return queryError(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,6 +148,18 @@ func (s *similarity) rankTexts(ctx context.Context, query string) error {
 		return err
 	}
 	return s.in.ended()
+}
+
+// queryError says that it is the query that a model cannot embed. The query is
+// the only text of its call, so its number says nothing.
+func queryError(err error) error {
+	if errors.Is(err, hotpath.ErrUnsupported) { // whatever the query is
+		return err
+	}
+	if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "text 1: ") {
+		err = inner
+	}
+	return fmt.Errorf("query: %w", err)
 }
 
 // taskOf is the task, where the model has a prompt for it.

@@ -89,7 +89,7 @@ turns, the baseline is compared with itself, and advice is given only if the
 	}
 	flags := cmd.Flags()
 	sf.addFlags(cmd, &o)
-	flags.StringVarP(&folder, "output", "o", "", "`FOLDER` of the report; study-NAME without it")
+	flags.VarP(folderFlag(&folder), "output", "o", "`FOLDER` of the report; study-NAME without it")
 	flags.DurationVar(&o.Budget, "time", 0, "measure for about `DURATION`; 0 for the study's own")
 	flags.StringSliceVar(&o.Steps, "step", nil, "whatif: ask about `KIND` of steps, or steps with it in their names; may be repeated")
 	flags.BoolVar(&o.Quick, "quick", false, "two blocks and small sizes: shows that it works, not what is so")

@@ -51,7 +51,7 @@ type textFlags struct {
 }
 
 func (f *textFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().VarP(fileFlag{&f.file}, "file", "f", "read texts from `FILE`, - for standard input, or from the files of a folder")
+	cmd.Flags().VarP(fileFlag(&f.file), "file", "f", "read texts from `FILE`, - for standard input, or from the files of a folder")
 	cmd.Flags().StringVar(&f.input, "input", "auto", "`lines|jsonl|auto`: FILE has one text per line, or objects with \"text\", or its ending says")
 }
 

@@ -69,7 +69,7 @@ other formats it ends the work.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&model, "model", "m", builtin.Default(builtin.Embedder), modelUsage+"; a .gguf file without weights is enough")
+	cmd.Flags().VarP(modelFlag(&model, builtin.Embedder), "model", "m", modelUsage+"; a .gguf file without weights is enough")
 	tf.addFlags(cmd)
 	format.addFlag(cmd, "text", "json", "jsonl")
 	cmd.Flags().BoolVar(&tf.ids, "decode", false, "ids to texts")

@@ -37,8 +37,9 @@ func newTokenizerTrain(std streams) *cobra.Command {
 merges that Hugging Face's trainers find. Of an object in a .jsonl file the
 field "text" counts; without it all strings count, if there are at least two.
 FOLDER gets tokenizer.json, which their library and hotpath read,
-tokenizer_config.json and, for wordpiece, vocab.txt. Lines of text files are read
-one by one, as their trainers do.
+tokenizer_config.json and, for wordpiece, vocab.txt; the vocab.txt of an earlier
+wordpiece tokenizer is deleted. Lines of text files are read one by one, as their
+trainers do.
 
 --type is one of
 ` + learn.Kinds() + `
@@ -47,7 +48,7 @@ one by one, as their trainers do.
 		Example: `  hotpath tokenizer train corpus.txt -o my-tokenizer --vocab-size 300
   hotpath tokenizer train texts.jsonl corpus.txt -o my-bert --type wordpiece --vocab-size 200
   hotpath tokenizer train corpus.txt -o my-chars --type char`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args: fileArgs(cobra.MinimumNArgs(1), "TEXTS"),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if out == "" {
 				return usagef("-o FOLDER is missing")
@@ -57,6 +58,9 @@ one by one, as their trainers do.
 				if slices.Equal(special, []string{""}) {
 					o.Special = []string{} // not nil, which means the usual ones
 				}
+			}
+			if o.LimitAlphabet < -1 {
+				return usagef("--limit-alphabet %d, expected 0 or more, or -1 for all", o.LimitAlphabet)
 			}
 			for flag, value := range map[string]int{"vocab-size": o.VocabSize, "min-frequency": o.MinFrequency} {
 				if value < 1 {
@@ -93,12 +97,12 @@ one by one, as their trainers do.
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(fileFlag{&out}, "output", "o", "`FOLDER` of the tokenizer")
+	flags.VarP(folderFlag(&out), "output", "o", "`FOLDER` of the tokenizer")
 	flags.StringVar(&o.Kind, "type", "bpe", "kind of tokenizer: `bpe|wordpiece|char`")
 	flags.StringVar(&o.PreTokenizer, "pre-tokenizer", "", "how texts are cut into words: `NAME`, see above (default: the first of the type)")
 	flags.IntVar(&o.VocabSize, "vocab-size", 32000, "`N` tokens at most, special ones included")
 	flags.IntVar(&o.MinFrequency, "min-frequency", 2, "a pair becomes a token if it occurs `N` times")
-	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all (default: 1000 for wordpiece, else all); of bytes all are kept")
+	flags.IntVar(&o.LimitAlphabet, "limit-alphabet", 0, "keep the `N` most frequent characters, -1 for all, 0 for the default (1000 for wordpiece, else all); of bytes all are kept")
 	flags.StringArrayVar(&special, "special", nil, "special `TOKEN`, may be repeated, in the order of ids from 0; --special= for none (default: those usual for the type)")
 	flags.BoolVar(&o.Cased, "cased", false, "wordpiece: keep upper case and accents")
 	addThreads(cmd, &o.Threads, "`N` threads, 0 for all processors")

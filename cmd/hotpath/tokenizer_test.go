@@ -37,6 +37,7 @@ func TestTokenizerTrainRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-o FOLDER is missing":               {text},
 		"requires at least 1 arg":            {"-o", dir},
+		"--limit-alphabet -5, expected":      {text, "-o", dir, "--limit-alphabet", "-5"},
 		`type "unigram", expected one of`:    {text, "-o", dir, "--type", "unigram"},
 		"--vocab-size 0, expected 1 or more": {text, "-o", dir, "--vocab-size", "0"},
 		"vocab size 20, expected at least":   {text, "-o", dir, "--vocab-size", "20"},

@@ -34,9 +34,9 @@ from it, to the same bits. docs/training.md describes every field.`,
   hotpath train shakespeare-char --set data=corpus.txt --set steps=5 --set warmup=1 -o chars`,
 		Args: func(cmd *cobra.Command, names []string) error {
 			if list {
-				return args(cobra.MaximumNArgs(1))(cmd, names)
+				return fileArgs(cobra.MaximumNArgs(1), "NAME")(cmd, names)
 			}
-			return args(cobra.ExactArgs(1))(cmd, names)
+			return fileArgs(cobra.ExactArgs(1), "CONFIG.json")(cmd, names)
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := mf.check(); err != nil {
@@ -113,11 +113,11 @@ from it, to the same bits. docs/training.md describes every field.`,
 	}
 	mf.addRun(cmd)
 	cmd.Flags().Lookup("verbose").Usage = "say which device, how many workers and which precision the run takes"
-	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
+	cmd.Flags().Var(precisionFlag(&mf.precision), "precision", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
-	cmd.Flags().StringVar(&resume, "resume", "", "continue from a checkpoint: auto for the newest, or its `FOLDER`")
-	cmd.Flags().VarP(fileFlag{&out}, "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
+	cmd.Flags().Var(filledFlag{&resume, "auto or the name of a folder"}, "resume", "continue from a checkpoint: auto for the newest, or its `FOLDER`")
+	cmd.Flags().VarP(folderFlag(&out), "output", "o", "`FOLDER` of checkpoints and logs, in place of the configuration's")
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the configuration and stop")
 	cmd.Flags().BoolVar(&list, "list-configs", false, "name the ready-made configurations, or print the one that is named, and stop")
 	cmd.Flags().BoolVar(&plot, "plot", false, "draw the losses as loss.svg in the folder at the end")

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -53,15 +54,36 @@ func Backends() []string {
 	return names
 }
 
+// ExpectedDevice is what was expected in place of "name" or "name:number", "" if
+// nothing is wrong with it. Only kinds of cards have numbers. Whether the machine has
+// the card is not looked at.
+func ExpectedDevice(spec string) string {
+	name, number, numbered := strings.Cut(spec, ":")
+	known := Backends()
+	if !slices.Contains(known, name) {
+		return "one of " + strings.Join(known, ", ")
+	}
+	if !numbered {
+		return ""
+	}
+	if !slices.Contains(CardKinds(), name) {
+		return name + ", which has no numbers"
+	}
+	if n, err := strconv.ParseUint(number, 10, 31); err != nil || strconv.FormatUint(n, 10) != number {
+		return fmt.Sprintf("%s or %[1]s:N with the number of a device from 0", name)
+	}
+	return ""
+}
+
 // NewBackend opens "name" or "name:device".
 func NewBackend(spec string, o BackendOptions) (plan.Backend, error) {
+	if want := ExpectedDevice(spec); want != "" {
+		return nil, fmt.Errorf("%w: device %q, expected %s", ErrInput, spec, want)
+	}
 	name, device, _ := strings.Cut(spec, ":")
 	backends.Lock()
 	open := backends.open[name]
 	backends.Unlock()
-	if open == nil {
-		return nil, fmt.Errorf("%w: device %q, expected one of %s", ErrInput, spec, strings.Join(Backends(), ", "))
-	}
 	o.Device = device
 	return open(o)
 }

@@ -64,6 +64,12 @@ func kinds() (names []string, all map[string]Kind) {
 	return slices.Sorted(maps.Keys(all)), all
 }
 
+// CardKinds are the names of the kinds of cards that this build knows, sorted.
+func CardKinds() []string {
+	names, _ := kinds()
+	return names
+}
+
 // AllCards lists the cards of all kinds, and the kinds without one, with the reason.
 func AllCards() (cards []Card, none []string) {
 	names, all := kinds()

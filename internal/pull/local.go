@@ -42,9 +42,22 @@ func (p *Puller) listLocal() ([]Model, error) {
 	return out, err
 }
 
+// Target is what the model's entry links to, "" if it is no link of somebody's
+// own. Remove deletes such a link, and the model stays.
+func (m Model) Target() string {
+	if !m.local {
+		return ""
+	}
+	to, err := os.Readlink(m.Path)
+	if err == nil && !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(m.Path), to)
+	}
+	return to
+}
+
 // removeLocal deletes a link. What is no link was not made here.
 func (p *Puller) removeLocal(m Model) error {
-	if _, err := os.Readlink(m.Path); err != nil {
+	if m.Target() == "" {
 		return fmt.Errorf("%s: %s is the model itself, not a link, and hotpath did not fetch it: delete it by hand", m.Name, m.Path)
 	}
 	return os.Remove(m.Path)

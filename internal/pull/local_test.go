@@ -59,6 +59,9 @@ func TestLocalModels(t *testing.T) {
 	}
 	// A link goes, its model stays; a model that nobody fetched stays.
 	m, err := p.Find("bert")
+	if to := m.Target(); to != at("elsewhere", "bert") {
+		t.Errorf("%q is linked, expected elsewhere/bert", to)
+	}
 	if err == nil {
 		err = p.Remove(t.Context(), m)
 	}
@@ -69,6 +72,9 @@ func TestLocalModels(t *testing.T) {
 		t.Error(err)
 	}
 	m, err = p.Find("own")
+	if to := m.Target(); to != "" {
+		t.Errorf("%q is linked, expected none", to)
+	}
 	if err == nil {
 		err = p.Remove(t.Context(), m)
 	}

@@ -52,9 +52,13 @@ func TestConfigRefusals(t *testing.T) {
 		sets []string
 		want string
 	}{
-		{`[]`, nil, "expected a JSON object"},
-		{`null`, nil, "expected a JSON object"},
-		{`{"model":"m"} x`, nil, "expected a JSON object"},
+		{`[]`, nil, "expected a JSON object, found an array"},
+		{`null`, nil, "expected a JSON object, found null"},
+		{`"model"`, nil, "expected a JSON object, found a string"},
+		{`3`, nil, "expected a JSON object, found a number"},
+		{`true`, nil, "expected a JSON object, found true or false"},
+		{``, nil, "expected a JSON object of fields: line 1"},
+		{`{"model":"m"} x`, nil, "expected a JSON object of fields: line 1, column 15"},
 		{`{"modle":"m"}`, nil, `unknown field "modle", did you mean model?`},
 		{`{"Model":"m"}`, nil, `unknown field "Model", did you mean model?`},
 		{`{"steps":"ten"}`, nil, "field steps: expected an integer, found \"ten\""},

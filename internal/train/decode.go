@@ -22,7 +22,7 @@ func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil || raw == nil {
-		return c, fmt.Errorf("%s: expected a JSON object of fields: %s: %w", file, syntax(data, err), ErrConfig)
+		return c, fmt.Errorf("%s: expected a JSON object%s: %w", file, noObject(data, err), ErrConfig)
 	}
 	if name := repeated(json.NewDecoder(bytes.NewReader(data)), ""); name != "" {
 		return c, fmt.Errorf("%s: field %.*s: expected it once, found it twice: %w", file, maxShown, name, ErrConfig)
@@ -43,16 +43,27 @@ func ParseConfig(file string, data []byte, sets []string) (Config, error) {
 	return c, nil
 }
 
-// syntax says where a text stops being JSON.
-func syntax(data []byte, err error) string {
+// noObject says where a text stops being JSON, or what it is in place of an
+// object. Of null the decoder makes a nil map, without an error.
+func noObject(data []byte, err error) string {
+	if err == nil {
+		return ", found null"
+	}
+	var other *json.UnmarshalTypeError
+	if errors.As(err, &other) {
+		return ", found " + found[other.Value]
+	}
 	var at *json.SyntaxError
 	if !errors.As(err, &at) || at.Offset > int64(len(data)) {
-		return fmt.Sprint(err)
+		return fmt.Sprintf(": %v", err)
 	}
 	before := data[:at.Offset]
 	line := 1 + bytes.Count(before, []byte("\n"))
-	return fmt.Sprintf("line %d, column %d: %v", line, len(before)-1-bytes.LastIndexByte(before, '\n'), err)
+	return fmt.Sprintf(" of fields: line %d, column %d: %v", line, len(before)-1-bytes.LastIndexByte(before, '\n'), err)
 }
+
+// found are the decoder's names of JSON values, in words.
+var found = map[string]string{"array": "an array", "string": "a string", "number": "a number", "bool": "true or false"}
 
 // repeated is the first field that an object of a valid JSON text has twice, of
 // which the decoder would take the last; "" without one. prefix stands before

@@ -227,6 +227,9 @@ func (c *Config) fault(key, want string) error {
 	if len(found) == 60 {
 		found = found[:57] + "..."
 	}
+	if f, ok := c.value(key).Float(); ok && f > math.MaxInt32 && strings.Contains(want, "integer") { // see natural
+		want += fmt.Sprintf(", at most %d", math.MaxInt32)
+	}
 	return fmt.Errorf("%s: field %s%s: expected %s, found %s: %w", c.file, c.prefix, key, want, found, format.ErrInvalid)
 }
 

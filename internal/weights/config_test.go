@@ -45,21 +45,23 @@ func TestConfig(t *testing.T) {
 	}
 	o := must(c.Object("o"))
 	for says, err := range map[string]error{
-		"field absent: expected a positive integer, but it is missing": second(c.Int("absent")),
-		"field null: expected a string, but it is missing":             second(c.String("null")),
-		"field zero: expected a positive integer, found 0":             second(c.Int("zero")),
-		"field neg: expected an integer from 0, found -1":              second(c.ID("neg")),
-		"field half: expected a positive integer, found 0.5":           second(c.Int("half")),
-		"field big: expected a positive integer, found 3000000000":     second(c.IntOr("big", 1)),
-		`field s: expected a number, found "text"`:                     second(c.FloatOr("s", 1)),
-		"field n: expected true or false, found 12":                    second(c.BoolOr("n", true)),
-		"field n: expected a string, found 12":                         second(c.StringOr("n", "")),
-		"field ids: expected a list of strings, found [3,4]":           second(c.Strings("ids")),
-		`field list: expected a list of numbers, found ["a","b"]`:      second(c.Floats("list")),
-		"field neg: expected an integer from 0 or a list":              second(c.IDs("neg")),
-		"field n: expected an object, found 12":                        second(c.Object("n")),
-		`field o.bad: expected a positive integer, found "x"`:          second(o.Int("bad")),
-		`field o.p.q: expected a number, found []`:                     second(must(o.Object("p")).Float("q")),
+		"field absent: expected a positive integer, but it is missing":                 second(c.Int("absent")),
+		"field null: expected a string, but it is missing":                             second(c.String("null")),
+		"field zero: expected a positive integer, found 0":                             second(c.Int("zero")),
+		"field neg: expected an integer from 0, found -1":                              second(c.ID("neg")),
+		"field half: expected a positive integer, found 0.5":                           second(c.Int("half")),
+		"field big: expected a positive integer, at most 2147483647, found 3000000000": second(c.IntOr("big", 1)),
+		"field big: expected an integer from 0, at most 2147483647, found 3000000000":  second(c.ID("big")),
+		"field big: expected true or false, found 3000000000":                          second(c.BoolOr("big", true)),
+		`field s: expected a number, found "text"`:                                     second(c.FloatOr("s", 1)),
+		"field n: expected true or false, found 12":                                    second(c.BoolOr("n", true)),
+		"field n: expected a string, found 12":                                         second(c.StringOr("n", "")),
+		"field ids: expected a list of strings, found [3,4]":                           second(c.Strings("ids")),
+		`field list: expected a list of numbers, found ["a","b"]`:                      second(c.Floats("list")),
+		"field neg: expected an integer from 0 or a list":                              second(c.IDs("neg")),
+		"field n: expected an object, found 12":                                        second(c.Object("n")),
+		`field o.bad: expected a positive integer, found "x"`:                          second(o.Int("bad")),
+		`field o.p.q: expected a number, found []`:                                     second(must(o.Object("p")).Float("q")),
 	} {
 		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "config.json: "+says) {
 			t.Errorf("%v, expected %s", err, says)

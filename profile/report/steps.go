@@ -132,6 +132,16 @@ func stepsTable(p *profile.Profile, o Options) table.Table {
 
 // CSV writes one row a step, in plan order, in nanoseconds and plain numbers.
 func CSV(w io.Writer, p *profile.Profile) error {
+	return writeCSV(w, p, p.Where(func(profile.StepResult) bool { return true }))
+}
+
+// TopCSV writes o.Top steps that ran as CSV, all of them if it is 0 or less, the
+// first by o.By before the others.
+func TopCSV(w io.Writer, p *profile.Profile, o Options) error {
+	return writeCSV(w, p, p.Top(o.Top, o.By))
+}
+
+func writeCSV(w io.Writer, p *profile.Profile, steps []profile.StepResult) error {
 	out := csv.NewWriter(w)
 	var cells []string
 	for _, c := range stepColumns {
@@ -142,7 +152,7 @@ func CSV(w io.Writer, p *profile.Profile) error {
 	if err := out.Write(cells); err != nil {
 		return err
 	}
-	for _, s := range p.Where(func(profile.StepResult) bool { return true }) {
+	for _, s := range steps {
 		cells = cells[:0]
 		for _, c := range stepColumns {
 			if c.raw != nil {

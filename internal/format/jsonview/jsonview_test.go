@@ -111,7 +111,10 @@ func TestRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                            "byte 0: expected a JSON value, found the end",
 		"  ":                          "byte 2: expected a JSON value, found the end",
-		"nul":                         `byte 0: expected null, found "nul"`,
+		"nul":                         `byte 0: expected a JSON value, found "nul"`,
+		"not json":                    `byte 0: expected a JSON value, found "not json"`,
+		`{"a":False}`:                 `byte 5: expected a JSON value, found "False}"`,
+		`[fals]`:                      `byte 1: expected a JSON value, found "fals]"`,
 		"NaN":                         "expected a JSON value",
 		"{} x":                        `byte 3: expected nothing after the JSON value, found "x"`,
 		`{"a" 1}`:                     "expected a colon",

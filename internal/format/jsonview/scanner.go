@@ -68,7 +68,7 @@ func (s scanner) value(i, depth int) (int, error) {
 func (s scanner) word(i int, word string) (int, error) {
 	end := i + len(word)
 	if end > len(s.data) || string(s.data[i:end]) != word {
-		return 0, s.fault(i, word)
+		return 0, s.fault(i, "a JSON value") // it may be any word that begins alike
 	}
 	return end, nil
 }

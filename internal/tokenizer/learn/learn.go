@@ -37,7 +37,7 @@ type Options struct {
 	PreTokenizer  string   // one that the kind goes with
 	VocabSize     int      // tokens, special ones included: 32000
 	MinFrequency  int      // least count of a pair that becomes a token: 2
-	LimitAlphabet int      // most frequent characters that are kept: 1000 for wordpiece, -1: all; of bytes all are
+	LimitAlphabet int      // most frequent characters that are kept: 1000 for wordpiece, -1: all, 0: the usual one; of bytes all are
 	Special       []string // tokens with the first ids
 	Cased         bool     // wordpiece: keep case and accents
 	Threads       int      // 0: all processors
@@ -94,6 +94,9 @@ func (o *Options) fill() error {
 	}
 	if o.MinFrequency == 0 {
 		o.MinFrequency = 2
+	}
+	if o.LimitAlphabet < -1 {
+		return fmt.Errorf("alphabet limit %d, expected 1 or more, 0 for the usual one, or -1 for all: %w", o.LimitAlphabet, ErrOptions)
 	}
 	if o.LimitAlphabet == 0 {
 		o.LimitAlphabet = r.limit

@@ -376,6 +376,7 @@ func TestWrongOptions(t *testing.T) {
 		`vocab size 100, expected at least 257: special tokens, and an alphabet of 256`: {VocabSize: 100},
 		`vocab size 5, expected at least 10: special tokens, and an alphabet of 9`:      {Kind: "char", VocabSize: 5},
 		`vocab size -1`:                        {VocabSize: -1},
+		`alphabet limit -5, expected`:          {LimitAlphabet: -5},
 		`min frequency -1`:                     {MinFrequency: -1},
 		`special token ""`:                     {Special: []string{""}},
 		`special token "a", expected distinct`: {Special: []string{"a", "a"}},
@@ -421,6 +422,48 @@ func TestInterrupted(t *testing.T) {
 		}})
 		if !errors.Is(err, stop) {
 			t.Errorf("%s: %v, expected the cause of the interrupt", at, err)
+		}
+	}
+}
+
+// Whatever tokenizer a folder had, it has the files of the new one only. Files
+// that are not of a tokenizer stay.
+func TestWriteOverAnotherTokenizer(t *testing.T) {
+	train := func(kind string) *Result {
+		res, err := Train(t.Context(), []string{"testdata/corpus.txt"}, Options{Kind: kind, VocabSize: 400})
+		must(t, err)
+		return res
+	}
+	bpe, wordPiece := train("bpe"), train("wordpiece")
+	names := func(dir string) (out []string) {
+		entries, err := os.ReadDir(dir)
+		must(t, err)
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		res  *Result
+		want []string
+	}{
+		{wordPiece, []string{"tokenizer.json", "tokenizer_config.json", "vocab.txt"}},
+		{bpe, []string{"tokenizer.json", "tokenizer_config.json"}},
+		{bpe, []string{"tokenizer.json", "tokenizer_config.json"}},
+		{wordPiece, []string{"tokenizer.json", "tokenizer_config.json", "vocab.txt"}},
+	} {
+		must(t, c.res.Write(dir))
+		if got := names(dir); !slices.Equal(got, c.want) {
+			t.Errorf("%s: the folder has %v, expected %v", c.res.options.Kind, got, c.want)
+		}
+	}
+	own := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(own, "vocab.txt"), []byte("words of somebody\n"), 0o600))
+	for _, beside := range []string{"nothing", "a tokenizer.json of BPE"} {
+		must(t, bpe.Write(own))
+		if !slices.Contains(names(own), "vocab.txt") {
+			t.Errorf("a vocab.txt beside %s was deleted", beside)
 		}
 	}
 }

@@ -111,7 +111,9 @@ func (r *Result) Files() map[string][]byte {
 }
 
 // Write writes tokenizer.json, tokenizer_config.json and, for WordPiece,
-// vocab.txt into a folder, which it makes where it is missing.
+// vocab.txt into a folder, which it makes where it is missing. The vocab.txt of an
+// earlier WordPiece tokenizer is deleted. tokenizer.json comes last: it is whole by
+// itself, so no reader takes a new one with a vocab.txt of another.
 func (r *Result) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -119,6 +121,9 @@ func (r *Result) Write(dir string) error {
 	files := r.Files()
 	for _, name := range []string{"vocab.txt", "tokenizer_config.json", "tokenizer.json"} {
 		if files[name] == nil {
+			if err := removeVocab(dir); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := atomicfile.WriteFile(filepath.Join(dir, name), files[name]); err != nil {
@@ -126,4 +131,22 @@ func (r *Result) Write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// removeVocab deletes vocab.txt if the tokenizer.json beside it is of WordPiece.
+// Any other vocab.txt is not of a tokenizer that was trained here.
+func removeVocab(dir string) error {
+	vocab := filepath.Join(dir, "vocab.txt")
+	if info, err := os.Lstat(vocab); err != nil || info.IsDir() {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	if err != nil {
+		return nil
+	}
+	var earlier struct{ Model struct{ Type string } }
+	if json.Unmarshal(data, &earlier) != nil || earlier.Model.Type != "WordPiece" {
+		return nil
+	}
+	return os.Remove(vocab)
 }
