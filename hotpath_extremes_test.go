@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -324,5 +325,35 @@ func TestPanicOfTheSource(t *testing.T) {
 	var p *engine.PanicError
 	if !errors.As(err, &p) || p.Value != "no more" {
 		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// A Queued that panics or leaves its goroutine ends its generation, and only that.
+func TestPanicOfQueued(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "llama"), Options{})
+	generate := func(prompt string, queued func()) error {
+		return drain(m.Generate(t.Context(), prompt, GenerateOptions{Raw: true, IgnoreEOS: true, Queued: queued}))
+	}
+	release := m.HoldGenerations() // none begins before its call ends
+	var p *PanicError
+	if err := generate("a", func() { panic("no more") }); !errors.As(err, &p) || p.Value != "no more" || !errors.Is(err, ErrInternal) {
+		t.Errorf("the generation ended with %v", err)
+	}
+	tooLong := strings.Repeat("a b ", 5000)
+	if err := generate(tooLong, func() { panic("no more") }); !errors.Is(err, ErrInternal) || !errors.Is(err, ErrTooLong) {
+		t.Errorf("a prompt that is too long ended with %v, expected ErrTooLong and ErrInternal", err)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_ = generate("a", runtime.Goexit)
+	}()
+	<-left
+	release()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := m.Stats().GeneratedTokens; n > 0 {
+		t.Errorf("%d tokens were generated for calls that had ended", n)
 	}
 }

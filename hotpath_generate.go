@@ -2,6 +2,7 @@ package hotpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -42,7 +43,7 @@ type GenerateOptions struct {
 	Completion *Completion
 	// Queued, if not nil, is called when the prompt has its place in the queue, or
 	// has failed before that. A program that starts many generations can keep their
-	// order by it.
+	// order by it. If it panics, the generation ends with an ErrInternal.
 	Queued func()
 }
 
@@ -164,16 +165,27 @@ func (m *Model) generate(ctx context.Context, o GenerateOptions, prompt func() (
 		}
 		*g.out = Completion{}
 		err := g.start(ctx, o, prompt)
-		if o.Queued != nil {
-			o.Queued()
+		if g.stream != nil {
+			defer g.end() // before Queued, which may panic or leave the goroutine
+		}
+		if failed := o.queued(); failed != nil {
+			err = errors.Join(err, failed)
 		}
 		if err != nil {
 			yield(Token{ID: -1}, err)
 			return
 		}
-		defer g.end()
 		g.each(yield)
 	}
+}
+
+// queued calls Queued. A panic of it is an error.
+func (o *GenerateOptions) queued() (err error) {
+	defer engine.Guard(&err)
+	if o.Queued != nil {
+		o.Queued()
+	}
+	return nil
 }
 
 // generation is a stream of tokens on its way to text.
