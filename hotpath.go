@@ -31,7 +31,7 @@
 // arguments, [ErrDevice] of cards, [ErrClosed] and [ErrBusy] of closing, and those
 // of the context.
 // Errors of the file system are wrapped: fs.ErrNotExist and fs.ErrPermission match
-// too. A [*TooLongError] says which text is too long, and by how much. No panic
+// too. The nil context is an [ErrInput]. A [*TooLongError] says which text is too long, and by how much. No panic
 // crosses this API: a defect of hotpath is an [ErrInternal], and the model serves
 // the next call.
 package hotpath
@@ -186,6 +186,9 @@ func Open(path string, o Options) (*Model, error) {
 // which ends with its own context.
 func OpenContext(ctx context.Context, path string, o Options) (m *Model, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	switch o.Precision {
 	case "", "auto", "f32", "bf16":
 	default:

@@ -61,6 +61,9 @@ func (m *Model) Dim() int {
 // model's maximum; Usage tells which.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) (out [][]float32, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return nil, err
@@ -80,6 +83,9 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) (out 
 // allocates nothing, unless there is a prompt.
 func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) (err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return err
+	}
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package hotpath
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // TooLongError is an [ErrTooLong] that says which text it is and how long.
 //
@@ -20,3 +23,11 @@ func (e *TooLongError) Error() string {
 
 // Unwrap makes errors.Is(err, ErrTooLong) true.
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
+
+// needContext refuses the nil context.
+func needContext(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: ctx is nil, expected a context", ErrInput)
+	}
+	return nil
+}

@@ -205,6 +205,35 @@ func everyCall(decoder, encoder, ranker *Model) map[string]func(context.Context)
 	}
 }
 
+// The nil context is an ErrInput of every call that takes one.
+func TestNilContext(t *testing.T) {
+	dir := testmodels.Dir(t, "bert")
+	decoder, encoder, ranker := open(t, testmodels.Dir(t, "llama"), Options{}), open(t, dir, Options{}), open(t, filepath.FromSlash(rerankModel), Options{})
+	calls := everyCall(decoder, encoder, ranker)
+	delete(calls, "Info")
+	calls["OpenContext"] = func(ctx context.Context) error { _, err := OpenContext(ctx, dir, Options{}); return err }
+	calls["Chat"] = func(ctx context.Context) error {
+		return drain(decoder.Chat(ctx, []Message{{Role: "user", Content: "a"}}, GenerateOptions{}))
+	}
+	calls["Digest"] = func(ctx context.Context) error { _, err := encoder.Digest(ctx); return err }
+	calls["TokenizeAllContext"] = func(ctx context.Context) error { _, err := encoder.TokenizeAllContext(ctx, nil, false); return err }
+	calls["Calibrate"] = func(ctx context.Context) error { _, err := Calibrate(ctx, 1); return err }
+	calls["CalibratePrecision"] = func(ctx context.Context) error { _, err := CalibratePrecision(ctx, dir, Options{}); return err }
+	calls["MeasureCeilings"] = func(ctx context.Context) error { _, err := MeasureCeilings(ctx, 1); return err }
+	calls["PeakFLOPs"] = func(ctx context.Context) error { _, err := PeakFLOPs(ctx, TrainOptions{}); return err }
+	calls["Train"] = func(ctx context.Context) error { _, err := Train(ctx, TrainConfig{}, TrainOptions{}); return err }
+	calls["PlanTraining"] = func(ctx context.Context) error {
+		_, err := PlanTraining(ctx, TrainConfig{}, TrainOptions{})
+		return err
+	}
+	var none context.Context
+	for name, call := range calls {
+		if err := call(none); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "ctx is nil") {
+			t.Errorf("%s: %v, expected an ErrInput about the context", name, err)
+		}
+	}
+}
+
 // Calls after Close say so, and tokenizing works as before.
 func TestUseAfterClose(t *testing.T) {
 	for _, path := range []string{testmodels.Dir(t, "llama"), testmodels.Dir(t, "gguf/llama-f32.gguf")} {

@@ -200,6 +200,9 @@ type generation struct {
 
 func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) (err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return err
+	}
 	called := profile.Now()
 	ctx = g.m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")

@@ -64,6 +64,9 @@ func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
 // within long ones.
 func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, special bool) (_ [][]int32, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	b, ok := t.batches.Get().(*tokenizer.Batch)
 	if !ok {
 		b = new(tokenizer.Batch)
