@@ -31,9 +31,9 @@
 // arguments, [ErrDevice] of cards, [ErrClosed] and [ErrBusy] of closing, and those
 // of the context.
 // Errors of the file system are wrapped: fs.ErrNotExist and fs.ErrPermission match
-// too. The nil context is an [ErrInput]. A [*TooLongError] says which text is too long, and by how much. No panic
-// crosses this API: a defect of hotpath is an [ErrInternal], and the model serves
-// the next call.
+// too. The nil context is an [ErrInput]. A [*TooLongError] says which text is too
+// long, and by how much. No panic crosses this API: a defect of hotpath is an
+// [ErrInternal], and the model serves the next call.
 package hotpath
 
 import (
