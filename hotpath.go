@@ -66,7 +66,8 @@ var (
 	// ErrUnsupported reports a sound file, or work asked of a model, that
 	// hotpath or the model cannot do.
 	ErrUnsupported = weights.ErrUnsupported
-	// ErrClosed reports a call after Close, or one that Close cut short.
+	// ErrClosed reports a call after Close, or one that Close cut short, or one of a
+	// Model or Tokenizer that nothing opened.
 	ErrClosed = engine.ErrClosed
 	// ErrTooLong reports a text with more tokens than the model takes.
 	ErrTooLong = engine.ErrTooLong
@@ -147,7 +148,7 @@ type Workload struct {
 // MaxBatchTokens bounds Options.BatchTokens.
 const MaxBatchTokens = 1 << 20
 
-// Model is an open model.
+// Model is an open model. Calls of the zero Model are ErrClosed.
 type Model struct {
 	Tokenizer
 	store   *weights.Store

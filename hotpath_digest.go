@@ -12,7 +12,7 @@ import (
 // It reads all files, at about the speed at which the processors hash them.
 func (m *Model) Digest(ctx context.Context) (digest string, err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return "", err
 	}
 	err = m.eng.Do(func() (err error) {

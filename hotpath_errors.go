@@ -24,6 +24,22 @@ func (e *TooLongError) Error() string {
 // Unwrap makes errors.Is(err, ErrTooLong) true.
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
 
+// ready says what keeps a call of the model from beginning.
+func (m *Model) ready(ctx context.Context) error {
+	if err := m.opened(); err != nil {
+		return err
+	}
+	return needContext(ctx)
+}
+
+// opened refuses the zero Model.
+func (m *Model) opened() error {
+	if m.eng == nil {
+		return fmt.Errorf("%w: this Model was not opened", ErrClosed)
+	}
+	return nil
+}
+
 // needContext refuses the nil context.
 func needContext(ctx context.Context) error {
 	if ctx == nil {

@@ -234,6 +234,34 @@ func TestNilContext(t *testing.T) {
 	}
 }
 
+// The zero Model and the zero Tokenizer answer with ErrClosed, or with nothing where
+// there is no error to return.
+func TestZeroValues(t *testing.T) {
+	var m Model
+	calls := everyCall(&m, &m, &m)
+	calls["Info"] = func(context.Context) error { _, err := m.Info(); return err }
+	calls["Chat"] = func(ctx context.Context) error { return drain(m.Chat(ctx, nil, GenerateOptions{})) }
+	calls["ChatPrompt"] = func(context.Context) error { _, err := m.ChatPrompt(nil); return err }
+	calls["Digest"] = func(ctx context.Context) error { _, err := m.Digest(ctx); return err }
+	calls["TokenizeAllContext"] = func(ctx context.Context) error { _, err := m.TokenizeAllContext(ctx, []string{"a"}, false); return err }
+	for name, call := range calls {
+		if err := call(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s of the zero Model: %v, expected ErrClosed", name, err)
+		}
+	}
+	m.HoldGenerations()()
+	if m.Stats() != (Stats{}) || m.Dim() != 0 || m.DeviceChoice() != "" || m.DeviceNote() != "" {
+		t.Errorf("the zero Model: %+v, %d dimensions, device %q %q", m.Stats(), m.Dim(), m.DeviceChoice(), m.DeviceNote())
+	}
+	var k Tokenizer
+	if k.Size() != 0 || k.Valid(0) || k.Token(0) != "" || k.Detokenize([]int32{0}, true) != "" || k.Tokenize("a", true) != nil {
+		t.Error("the zero Tokenizer has tokens")
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("Close of the zero Model: %v", err)
+	}
+}
+
 // Calls after Close say so, and tokenizing works as before.
 func TestUseAfterClose(t *testing.T) {
 	for _, path := range []string{testmodels.Dir(t, "llama"), testmodels.Dir(t, "gguf/llama-f32.gguf")} {

@@ -101,7 +101,7 @@ type Message struct {
 // the user's message, unless Raw is set. An error is the last thing that is
 // yielded; leaving the loop ends the generation.
 func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) iter.Seq2[Token, error] {
-	if o.Raw || m.tok.ChatTemplate() == "" {
+	if o.Raw || m.tok == nil || m.tok.ChatTemplate() == "" {
 		return m.generate(ctx, o, func() ([]int32, error) { return m.promptIDs(ctx, prompt) })
 	}
 	return m.Chat(ctx, []Message{{Role: "user", Content: prompt}}, o)
@@ -112,7 +112,12 @@ func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) 
 // calls of a model that nobody else uses give equal answers, without
 // Options.Invariant too. release must be called before Close; calling it again does
 // nothing.
-func (m *Model) HoldGenerations() (release func()) { return m.eng.HoldGenerations() }
+func (m *Model) HoldGenerations() (release func()) {
+	if m.eng == nil {
+		return func() {}
+	}
+	return m.eng.HoldGenerations()
+}
 
 // Chat answers a conversation through the model's chat template.
 func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions) iter.Seq2[Token, error] {
@@ -159,7 +164,7 @@ func (m *Model) tokenizeOne(ctx context.Context, text string, special bool) ([]i
 // generate yields the tokens that follow a prompt.
 func (m *Model) generate(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		g := generation{m: m, out: o.Completion, stops: engine.NewStopWords(o.Stop), decode: m.tok.NewStream()}
+		g := generation{m: m, out: o.Completion, stops: engine.NewStopWords(o.Stop)}
 		if g.out == nil {
 			g.out = new(Completion)
 		}
@@ -200,10 +205,11 @@ type generation struct {
 
 func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) (err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := g.m.ready(ctx); err != nil {
 		return err
 	}
 	called := profile.Now()
+	g.decode = g.m.tok.NewStream()
 	ctx = g.m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	ids, err := prompt()

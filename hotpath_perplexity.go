@@ -41,7 +41,7 @@ type Perplexity struct {
 // same bits at any number of threads. A text shorter than a window is ErrInput.
 func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions) (out Perplexity, err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return out, err
 	}
 	if o.Ctx == 0 {

@@ -43,7 +43,7 @@ type RerankOptions struct {
 // RerankInto writes the score of each document into scores[len(docs)].
 func (m *Model) RerankInto(ctx context.Context, scores []float32, query string, docs []string, o RerankOptions) (err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return err
 	}
 	if o.Truncated != nil {

@@ -33,7 +33,7 @@ func (s Score) Perplexity() float64 {
 // threads. A text that is longer than the context is an error, ErrTooLong.
 func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []Score, err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
 	ctx = m.recorded(ctx)
@@ -49,7 +49,7 @@ func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []
 // ScoreIDs is Score of token ids.
 func (m *Model) ScoreIDs(ctx context.Context, seqs [][]int32) (out []Score, err error) {
 	defer engine.Guard(&err)
-	if err := needContext(ctx); err != nil {
+	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
 	nll, err := m.eng.ScoreIDs(ctx, seqs)
