@@ -20,6 +20,9 @@ import (
 // measured, and a folder that cannot be written keeps nothing.
 func Calibrate(ctx context.Context, threads int) (_ string, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return "", err
+	}
 	if err := machine.CheckThreads(threads); err != nil {
 		return "", err
 	}

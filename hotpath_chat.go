@@ -50,6 +50,9 @@ func (m *Model) ChatPrompt(messages []Message) (string, error) {
 // chatPrompt is ChatPrompt until ctx ends.
 func (m *Model) chatPrompt(ctx context.Context, messages []Message) (_ string, err error) {
 	defer engine.Guard(&err)
+	if err := m.opened(); err != nil {
+		return "", err
+	}
 	m.templateOnce.Do(func() {
 		defer engine.Guard(&m.templateErr)
 		source := m.tok.ChatTemplate()

@@ -12,6 +12,9 @@ import (
 // It reads all files, at about the speed at which the processors hash them.
 func (m *Model) Digest(ctx context.Context) (digest string, err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return "", err
+	}
 	err = m.eng.Do(func() (err error) {
 		digest, err = m.store.Digest(ctx)
 		return err

@@ -51,6 +51,9 @@ type EmbedUsage struct {
 // Dim is the length of the vectors that Embed makes unless asked otherwise: all
 // that the model has, or fewer where its files cut them.
 func (m *Model) Dim() int {
+	if m.cfg == nil {
+		return 0
+	}
 	if cut := m.cfg.TruncateDim; cut > 0 {
 		return min(cut, m.cfg.EmbedDim)
 	}
@@ -61,6 +64,9 @@ func (m *Model) Dim() int {
 // model's maximum; Usage tells which.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) (out [][]float32, err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return nil, err
@@ -80,6 +86,9 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) (out 
 // allocates nothing, unless there is a prompt.
 func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o EmbedOptions) (err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
 	p, err := m.embedPlan(o)
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package hotpath
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // TooLongError is an [ErrTooLong] that says which text it is and how long.
 //
@@ -20,3 +23,27 @@ func (e *TooLongError) Error() string {
 
 // Unwrap makes errors.Is(err, ErrTooLong) true.
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
+
+// ready says what keeps a call of the model from beginning.
+func (m *Model) ready(ctx context.Context) error {
+	if err := m.opened(); err != nil {
+		return err
+	}
+	return needContext(ctx)
+}
+
+// opened refuses the zero Model.
+func (m *Model) opened() error {
+	if m.eng == nil {
+		return fmt.Errorf("%w: this Model was not opened", ErrClosed)
+	}
+	return nil
+}
+
+// needContext refuses the nil context.
+func needContext(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: ctx is nil, expected a context", ErrInput)
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -204,6 +205,63 @@ func everyCall(decoder, encoder, ranker *Model) map[string]func(context.Context)
 	}
 }
 
+// The nil context is an ErrInput of every call that takes one.
+func TestNilContext(t *testing.T) {
+	dir := testmodels.Dir(t, "bert")
+	decoder, encoder, ranker := open(t, testmodels.Dir(t, "llama"), Options{}), open(t, dir, Options{}), open(t, filepath.FromSlash(rerankModel), Options{})
+	calls := everyCall(decoder, encoder, ranker)
+	delete(calls, "Info")
+	calls["OpenContext"] = func(ctx context.Context) error { _, err := OpenContext(ctx, dir, Options{}); return err }
+	calls["Chat"] = func(ctx context.Context) error {
+		return drain(decoder.Chat(ctx, []Message{{Role: "user", Content: "a"}}, GenerateOptions{}))
+	}
+	calls["Digest"] = func(ctx context.Context) error { _, err := encoder.Digest(ctx); return err }
+	calls["TokenizeAllContext"] = func(ctx context.Context) error { _, err := encoder.TokenizeAllContext(ctx, nil, false); return err }
+	calls["Calibrate"] = func(ctx context.Context) error { _, err := Calibrate(ctx, 1); return err }
+	calls["CalibratePrecision"] = func(ctx context.Context) error { _, err := CalibratePrecision(ctx, dir, Options{}); return err }
+	calls["MeasureCeilings"] = func(ctx context.Context) error { _, err := MeasureCeilings(ctx, 1); return err }
+	calls["PeakFLOPs"] = func(ctx context.Context) error { _, err := PeakFLOPs(ctx, TrainOptions{}); return err }
+	calls["Train"] = func(ctx context.Context) error { _, err := Train(ctx, TrainConfig{}, TrainOptions{}); return err }
+	calls["PlanTraining"] = func(ctx context.Context) error {
+		_, err := PlanTraining(ctx, TrainConfig{}, TrainOptions{})
+		return err
+	}
+	var none context.Context
+	for name, call := range calls {
+		if err := call(none); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "ctx is nil") {
+			t.Errorf("%s: %v, expected an ErrInput about the context", name, err)
+		}
+	}
+}
+
+// The zero Model and the zero Tokenizer answer with ErrClosed, or with nothing where
+// there is no error to return.
+func TestZeroValues(t *testing.T) {
+	var m Model
+	calls := everyCall(&m, &m, &m)
+	calls["Info"] = func(context.Context) error { _, err := m.Info(); return err }
+	calls["Chat"] = func(ctx context.Context) error { return drain(m.Chat(ctx, nil, GenerateOptions{})) }
+	calls["ChatPrompt"] = func(context.Context) error { _, err := m.ChatPrompt(nil); return err }
+	calls["Digest"] = func(ctx context.Context) error { _, err := m.Digest(ctx); return err }
+	calls["TokenizeAllContext"] = func(ctx context.Context) error { _, err := m.TokenizeAllContext(ctx, []string{"a"}, false); return err }
+	for name, call := range calls {
+		if err := call(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s of the zero Model: %v, expected ErrClosed", name, err)
+		}
+	}
+	m.HoldGenerations()()
+	if m.Stats() != (Stats{}) || m.Dim() != 0 || m.DeviceChoice() != "" || m.DeviceNote() != "" {
+		t.Errorf("the zero Model: %+v, %d dimensions, device %q %q", m.Stats(), m.Dim(), m.DeviceChoice(), m.DeviceNote())
+	}
+	var k Tokenizer
+	if k.Size() != 0 || k.Valid(0) || k.Token(0) != "" || k.Detokenize([]int32{0}, true) != "" || k.Tokenize("a", true) != nil {
+		t.Error("the zero Tokenizer has tokens")
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("Close of the zero Model: %v", err)
+	}
+}
+
 // Calls after Close say so, and tokenizing works as before.
 func TestUseAfterClose(t *testing.T) {
 	for _, path := range []string{testmodels.Dir(t, "llama"), testmodels.Dir(t, "gguf/llama-f32.gguf")} {
@@ -324,5 +382,35 @@ func TestPanicOfTheSource(t *testing.T) {
 	var p *engine.PanicError
 	if !errors.As(err, &p) || p.Value != "no more" {
 		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// A Queued that panics or leaves its goroutine ends its generation, and only that.
+func TestPanicOfQueued(t *testing.T) {
+	m := open(t, testmodels.Dir(t, "llama"), Options{})
+	generate := func(prompt string, queued func()) error {
+		return drain(m.Generate(t.Context(), prompt, GenerateOptions{Raw: true, IgnoreEOS: true, Queued: queued}))
+	}
+	release := m.HoldGenerations() // none begins before its call ends
+	var p *PanicError
+	if err := generate("a", func() { panic("no more") }); !errors.As(err, &p) || p.Value != "no more" || !errors.Is(err, ErrInternal) {
+		t.Errorf("the generation ended with %v", err)
+	}
+	tooLong := strings.Repeat("a b ", 5000)
+	if err := generate(tooLong, func() { panic("no more") }); !errors.Is(err, ErrInternal) || !errors.Is(err, ErrTooLong) {
+		t.Errorf("a prompt that is too long ended with %v, expected ErrTooLong and ErrInternal", err)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		_ = generate("a", runtime.Goexit)
+	}()
+	<-left
+	release()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := m.Stats().GeneratedTokens; n > 0 {
+		t.Errorf("%d tokens were generated for calls that had ended", n)
 	}
 }

@@ -2,6 +2,7 @@ package hotpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -42,7 +43,7 @@ type GenerateOptions struct {
 	Completion *Completion
 	// Queued, if not nil, is called when the prompt has its place in the queue, or
 	// has failed before that. A program that starts many generations can keep their
-	// order by it.
+	// order by it. If it panics, the generation ends with an ErrInternal.
 	Queued func()
 }
 
@@ -100,7 +101,7 @@ type Message struct {
 // the user's message, unless Raw is set. An error is the last thing that is
 // yielded; leaving the loop ends the generation.
 func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) iter.Seq2[Token, error] {
-	if o.Raw || m.tok.ChatTemplate() == "" {
+	if o.Raw || m.tok == nil || m.tok.ChatTemplate() == "" {
 		return m.generate(ctx, o, func() ([]int32, error) { return m.promptIDs(ctx, prompt) })
 	}
 	return m.Chat(ctx, []Message{{Role: "user", Content: prompt}}, o)
@@ -111,7 +112,12 @@ func (m *Model) Generate(ctx context.Context, prompt string, o GenerateOptions) 
 // calls of a model that nobody else uses give equal answers, without
 // Options.Invariant too. release must be called before Close; calling it again does
 // nothing.
-func (m *Model) HoldGenerations() (release func()) { return m.eng.HoldGenerations() }
+func (m *Model) HoldGenerations() (release func()) {
+	if m.eng == nil {
+		return func() {}
+	}
+	return m.eng.HoldGenerations()
+}
 
 // Chat answers a conversation through the model's chat template.
 func (m *Model) Chat(ctx context.Context, messages []Message, o GenerateOptions) iter.Seq2[Token, error] {
@@ -158,22 +164,33 @@ func (m *Model) tokenizeOne(ctx context.Context, text string, special bool) ([]i
 // generate yields the tokens that follow a prompt.
 func (m *Model) generate(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		g := generation{m: m, out: o.Completion, stops: engine.NewStopWords(o.Stop), decode: m.tok.NewStream()}
+		g := generation{m: m, out: o.Completion, stops: engine.NewStopWords(o.Stop)}
 		if g.out == nil {
 			g.out = new(Completion)
 		}
 		*g.out = Completion{}
 		err := g.start(ctx, o, prompt)
-		if o.Queued != nil {
-			o.Queued()
+		if g.stream != nil {
+			defer g.end() // before Queued, which may panic or leave the goroutine
+		}
+		if failed := o.queued(); failed != nil {
+			err = errors.Join(err, failed)
 		}
 		if err != nil {
 			yield(Token{ID: -1}, err)
 			return
 		}
-		defer g.end()
 		g.each(yield)
 	}
+}
+
+// queued calls Queued. A panic of it is an error.
+func (o *GenerateOptions) queued() (err error) {
+	defer engine.Guard(&err)
+	if o.Queued != nil {
+		o.Queued()
+	}
+	return nil
 }
 
 // generation is a stream of tokens on its way to text.
@@ -188,7 +205,11 @@ type generation struct {
 
 func (g *generation) start(ctx context.Context, o GenerateOptions, prompt func() ([]int32, error)) (err error) {
 	defer engine.Guard(&err)
+	if err := g.m.ready(ctx); err != nil {
+		return err
+	}
 	called := profile.Now()
+	g.decode = g.m.tok.NewStream()
 	ctx = g.m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	ids, err := prompt()

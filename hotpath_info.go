@@ -66,6 +66,9 @@ type DTypeCount struct {
 // Info describes the model.
 func (m *Model) Info() (i Info, err error) {
 	defer engine.Guard(&err)
+	if err := m.opened(); err != nil {
+		return i, err
+	}
 	c := m.cfg
 	i = Info{
 		Path: m.store.Path(), Format: m.store.Format().String(), Arch: c.Arch, Name: c.Name,

@@ -41,6 +41,9 @@ type Perplexity struct {
 // same bits at any number of threads. A text shorter than a window is ErrInput.
 func (m *Model) Perplexity(ctx context.Context, text string, o PerplexityOptions) (out Perplexity, err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return out, err
+	}
 	if !m.cfg.CanGenerate {
 		return out, fmt.Errorf("%w: %s models compute no likelihoods", ErrUnsupported, m.cfg.Arch)
 	}

@@ -93,6 +93,9 @@ func (m *Model) calibrated() string {
 // some dozen times over about 500 tokens. Options.Precision is ignored.
 func CalibratePrecision(ctx context.Context, path string, o Options) (r PrecisionReport, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return r, err
+	}
 	o.NoCalibration = true
 	open := func(p string) (*Model, error) {
 		o.Precision = p

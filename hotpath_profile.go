@@ -16,6 +16,9 @@ import (
 // the work. Where ctx ends it returns its error.
 func MeasureCeilings(ctx context.Context, threads int) (c profile.Ceilings, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return c, err
+	}
 	if err := machine.CheckThreads(threads); err != nil {
 		return c, err
 	}

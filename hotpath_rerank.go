@@ -43,6 +43,9 @@ type RerankOptions struct {
 // RerankInto writes the score of each document into scores[len(docs)].
 func (m *Model) RerankInto(ctx context.Context, scores []float32, query string, docs []string, o RerankOptions) (err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
 	if o.Truncated != nil {
 		*o.Truncated = (*o.Truncated)[:0]
 	}

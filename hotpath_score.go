@@ -33,6 +33,9 @@ func (s Score) Perplexity() float64 {
 // threads. A text that is longer than the context is an error, ErrTooLong.
 func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []Score, err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
 	ctx = m.recorded(ctx)
 	_, end := profile.Scope(ctx, "tokenize")
 	seqs, err := m.TokenizeAllContext(ctx, texts, o.Special)
@@ -46,6 +49,9 @@ func (m *Model) Score(ctx context.Context, texts []string, o ScoreOptions) (_ []
 // ScoreIDs is Score of token ids.
 func (m *Model) ScoreIDs(ctx context.Context, seqs [][]int32) (out []Score, err error) {
 	defer engine.Guard(&err)
+	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
 	nll, err := m.eng.ScoreIDs(ctx, seqs)
 	if err != nil {
 		return nil, err

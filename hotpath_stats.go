@@ -26,4 +26,9 @@ type Stats struct {
 
 // Stats tells what the model does. It waits for no run, and may be called at any
 // time, after Close too.
-func (m *Model) Stats() Stats { return Stats(m.eng.Stats()) }
+func (m *Model) Stats() Stats {
+	if m.eng == nil {
+		return Stats{}
+	}
+	return Stats(m.eng.Stats())
+}

@@ -38,7 +38,11 @@ type Embedding struct {
 // returns after it.
 func (m *Model) EmbedStream(ctx context.Context, texts iter.Seq2[string, error], o EmbedOptions) iter.Seq2[Embedding, error] {
 	return func(yield func(Embedding, error) bool) {
-		p, err := m.embedPlan(o)
+		err := m.ready(ctx)
+		var p embedPlan
+		if err == nil {
+			p, err = m.embedPlan(o)
+		}
 		if err != nil {
 			yield(Embedding{}, err)
 			return

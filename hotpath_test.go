@@ -298,6 +298,35 @@ func TestDamagedWeights(t *testing.T) {
 	}
 }
 
+// Every call says of damaged weights that they are damaged, by whatever kernels and
+// sampling.
+func TestDamagedWeightsOfADecoder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testmodels.Dir(t, "llama"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(data) / 4; i < len(data); i++ {
+		data[i] = 0xff
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := open(t, dir, Options{})
+	_, scored := m.Score(t.Context(), []string{"some text"}, ScoreOptions{})
+	_, greedy := m.Complete(t.Context(), "some text", GenerateOptions{Raw: true})
+	_, drawn := m.Complete(t.Context(), "some text", GenerateOptions{Raw: true, Temperature: 1, TopK: 5, RepeatPenalty: 1.1})
+	for name, err := range map[string]error{"Score": scored, "Generate": greedy, "Generate at a temperature": drawn} {
+		if err == nil || !strings.Contains(err.Error(), "its weights are damaged, or overflow at this precision") {
+			t.Errorf("%s: %v, expected that the weights are damaged", name, err)
+		}
+	}
+}
+
 // TestCallsBesideClose: whatever is called while the model closes ends with a
 // result or with ErrClosed, and never touches what is gone.
 func TestCallsBesideClose(t *testing.T) {

@@ -3,6 +3,7 @@ package hotpath
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,7 +15,7 @@ import (
 )
 
 // Tokenizer turns texts into token ids and back. Every Model is one. It is safe
-// for concurrent use.
+// for concurrent use. The zero Tokenizer has no tokens.
 type Tokenizer struct {
 	tok     *tokenizer.Tokenizer
 	batches sync.Pool // of *tokenizer.Batch: a warm one knows the words of the texts before
@@ -64,6 +65,12 @@ func (t *Tokenizer) TokenizeAll(texts []string, special bool) [][]int32 {
 // within long ones.
 func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, special bool) (_ [][]int32, err error) {
 	defer engine.Guard(&err)
+	if t.tok == nil {
+		return nil, fmt.Errorf("%w: this Tokenizer was not opened", ErrClosed)
+	}
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	b, ok := t.batches.Get().(*tokenizer.Batch)
 	if !ok {
 		b = new(tokenizer.Batch)
@@ -89,19 +96,36 @@ func (t *Tokenizer) TokenizeAllContext(ctx context.Context, texts []string, spec
 
 // Detokenize turns token ids into text; special says whether special tokens
 // show.
-func (t *Tokenizer) Detokenize(ids []int32, special bool) string { return t.tok.Decode(ids, !special) }
+func (t *Tokenizer) Detokenize(ids []int32, special bool) string {
+	if t.tok == nil {
+		return ""
+	}
+	return t.tok.Decode(ids, !special)
+}
 
 // Valid tells whether the vocabulary has an id. Detokenize leaves the others out.
 func (t *Tokenizer) Valid(id int32) bool {
-	_, ok := t.tok.Token(id)
+	_, ok := t.token(id)
 	return ok
 }
 
 // Size is one more than the highest id.
-func (t *Tokenizer) Size() int { return t.tok.Size() }
+func (t *Tokenizer) Size() int {
+	if t.tok == nil {
+		return 0
+	}
+	return t.tok.Size()
+}
 
 // Token is the vocabulary's own spelling of an id, "" where there is none.
 func (t *Tokenizer) Token(id int32) string {
-	s, _ := t.tok.Token(id)
+	s, _ := t.token(id)
 	return s
+}
+
+func (t *Tokenizer) token(id int32) (string, bool) {
+	if t.tok == nil {
+		return "", false
+	}
+	return t.tok.Token(id)
 }

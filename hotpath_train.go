@@ -259,6 +259,9 @@ func ReadTrainConfig(path string, sets ...string) (_ TrainConfig, err error) {
 // checkpoint is written, and the result comes with the context's error.
 func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResult, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	be, err := o.backend()
 	if err != nil {
 		return nil, err
@@ -277,7 +280,11 @@ func Train(ctx context.Context, cfg TrainConfig, o TrainOptions) (res *TrainResu
 // PeakFLOPs measures what so many threads can do in the precision of training,
 // in FLOP/s: about a tenth of a second with the whole machine. It is 0 on
 // devices other than the CPU.
-func PeakFLOPs(ctx context.Context, o TrainOptions) (float64, error) {
+func PeakFLOPs(ctx context.Context, o TrainOptions) (_ float64, err error) {
+	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return 0, err
+	}
 	if err := machine.CheckThreads(o.Threads); err != nil {
 		return 0, err
 	}
@@ -299,6 +306,9 @@ func PlotTraining(out string) (path string, err error) {
 // the cache of large data's tokens.
 func PlanTraining(ctx context.Context, cfg TrainConfig, o TrainOptions) (p *TrainPlan, err error) {
 	defer engine.Guard(&err)
+	if err := needContext(ctx); err != nil {
+		return nil, err
+	}
 	be, err := o.backend()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // packages in its folder. A package imports ours only from lower layers and from its
 // own group, see inside. A new group needs a row here.
 var layers = [][]string{
-	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/student", "hotpath/internal/builtin", "hotpath/internal/aligned"},
+	{"hotpath/internal/term", "hotpath/internal/lockfile", "hotpath/internal/stats", "hotpath/internal/student", "hotpath/internal/builtin", "hotpath/internal/aligned", "hotpath/internal/group"},
 	{"hotpath/internal/atomicfile", "hotpath/internal/experiment"},
 	{"hotpath/profile", "hotpath/internal/testmodels", "hotpath/internal/pull", "hotpath/internal/chat", "hotpath/internal/perf", "hotpath/internal/limit"},
 	{"hotpath/internal/tensor"},
@@ -58,13 +58,14 @@ var closed = map[string][]string{
 	"hotpath/internal/term":       {},
 	"hotpath/internal/builtin":    {},
 	"hotpath/internal/aligned":    {},
+	"hotpath/internal/group":      {},
 	"hotpath/profile":             {"hotpath/internal/aligned", "hotpath/internal/term", "hotpath/internal/atomicfile", "hotpath/internal/stats", "hotpath/internal/student"},
 	"hotpath/internal/testmodels": {},
 	"hotpath/internal/chat":       {},
 	"hotpath/internal/lockfile":   {},
 	"hotpath/internal/atomicfile": {"hotpath/internal/lockfile"},
 	"hotpath/internal/pull":       {"hotpath/internal/lockfile", "hotpath/internal/atomicfile"},
-	"hotpath/internal/kernel":     {"hotpath/internal/tensor", "hotpath/internal/stats"},
+	"hotpath/internal/kernel":     {"hotpath/internal/tensor", "hotpath/internal/stats", "hotpath/internal/group"},
 	"hotpath/internal/kv":         {},
 	"hotpath/internal/sample":     {"hotpath/internal/kernel"},
 	"hotpath/internal/perf":       {},

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"hotpath/internal/sample"
 	"hotpath/profile"
 )
 
@@ -154,7 +156,11 @@ func (g *generator) land(f *flight) {
 	}
 	for _, s := range g.draws.streams {
 		if s.drawn.err != nil {
-			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), s.drawn.err))
+			err := s.drawn.err
+			if errors.Is(err, sample.ErrLogits) {
+				err = fmt.Errorf("%w (%w)", errNumbers, err)
+			}
+			s.finish(Running, fmt.Errorf("token %d: %w", len(s.tokens), err))
 			continue
 		}
 		s.push(s.drawn.id)

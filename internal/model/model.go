@@ -152,6 +152,11 @@ type Model struct {
 // that every tensor is there in the right shape. The Store stays the caller's
 // to close, after the Model's last use.
 func Open(st *weights.Store) (*Model, error) {
+	m, err := openStore(st)
+	return m, weights.Damage(err)
+}
+
+func openStore(st *weights.Store) (*Model, error) {
 	desc, err := describe(st)
 	if err != nil {
 		return nil, err

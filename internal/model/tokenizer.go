@@ -19,6 +19,11 @@ func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) {
 
 // ReadTokenizer reads the tokenizer of a file that may have no weights.
 func ReadTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
+	t, err := readTokenizer(st)
+	return t, weights.Damage(err)
+}
+
+func readTokenizer(st *weights.Store) (*tokenizer.Tokenizer, error) {
 	if f := st.GGUF(); f != nil {
 		return tokenizer.FromGGUF(f)
 	}
@@ -109,7 +114,7 @@ func ReadTokenizerDir(dir string) (*tokenizer.Tokenizer, error) {
 	}
 	t, err := tokenizer.FromJSON(filepath.Join(dir, "tokenizer.json"), data, config)
 	if err != nil {
-		return nil, err
+		return nil, weights.Damage(err)
 	}
 	template, ok, err := h.ChatTemplate()
 	if ok {

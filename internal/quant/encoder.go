@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"sync"
 
+	"hotpath/internal/group"
 	"hotpath/internal/tensor"
 )
 
@@ -74,13 +74,13 @@ func (e *encoder) batch(out []byte, t *Tensor, d tensor.DType, weight []float32,
 	cols := t.Cols()
 	size := d.RowBytes(cols)
 	errs := make([]error, e.workers)
-	var wg sync.WaitGroup
+	var all group.Group
 	for i := range e.workers {
 		lo, hi := min(i*each, n), min((i+1)*each, n)
 		if lo == hi {
 			break
 		}
-		wg.Go(func() {
+		all.Go(func() {
 			x := e.rows[i][:(hi-lo)*cols]
 			if errs[i] = t.Rows(x, first+lo, hi-lo); errs[i] != nil {
 				return
@@ -95,7 +95,7 @@ func (e *encoder) batch(out []byte, t *Tensor, d tensor.DType, weight []float32,
 			}
 		})
 	}
-	wg.Wait()
+	all.Wait()
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"hotpath/internal/testmodels"
+	"hotpath/internal/weights"
 )
 
 // A checkpoint has a model, an objective and adapters of its own: a run that
@@ -43,6 +44,35 @@ func TestResumeWithAnotherModel(t *testing.T) {
 		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), "field "+c.field+":") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// A damaged file of a checkpoint is the checkpoint's fault, not that of the data or
+// of the field model.
+func TestResumeWithDamagedFiles(t *testing.T) {
+	c := fixture(t, "llama")
+	c.Out, c.Steps, c.Warmup = t.TempDir(), 1, 0
+	be := cpuBackend(t, 1)
+	_, err := Run(t.Context(), c, Options{Backend: be})
+	must(t, err)
+	c.Steps = 2
+	for _, name := range []string{"tokenizer.json", "config.json"} {
+		file := filepath.Join(checkpointDir(c.Out, 1), name)
+		whole, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, whole[:len(whole)/2], 0o600))
+		_, err = Run(t.Context(), c, Options{Backend: be, Resume: "auto"})
+		if !errors.Is(err, ErrCheckpoint) || !errors.Is(err, weights.ErrInvalid) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "field ") {
+			t.Errorf("%s cut short: error %v", name, err)
+		}
+		must(t, os.WriteFile(file, whole, 0o600))
+	}
+	files := c
+	files.Model, files.Out = t.TempDir(), t.TempDir()
+	must(t, os.CopyFS(files.Model, os.DirFS(testmodels.Dir(t, "llama"))))
+	must(t, os.WriteFile(filepath.Join(files.Model, "tokenizer.json"), []byte("{"), 0o600))
+	if _, err := Run(t.Context(), files, Options{Backend: be}); !errors.Is(err, weights.ErrInvalid) || !strings.HasPrefix(err.Error(), "field model: ") {
+		t.Errorf("a model with a damaged tokenizer: error %v", err)
 	}
 }
 

@@ -241,11 +241,17 @@ func (t *Trainer) openData(ctx context.Context, path string) (*model.Model, erro
 	if err == nil {
 		m, err = model.Open(t.store)
 	}
-	if err != nil && path != "" && path == t.cfg.Model {
-		err = fmt.Errorf("field model: %w", err)
+	if err == nil && t.opts.Source == nil { // files() wants it: what is wrong with it is not the data's fault
+		_, err = m.Tokenizer()
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case path == "":
 		return nil, err
+	case path == t.cfg.Model:
+		return nil, fmt.Errorf("field model: %w", err)
+	default:
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	c := m.Config()
 	if t.cfg.SeqLen == 0 {

@@ -10,8 +10,9 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"sync/atomic"
+
+	"hotpath/internal/group"
 )
 
 // digestChunk is what one goroutine hashes at a time, in whole pages of any
@@ -79,7 +80,7 @@ func (m *mapping) digest(ctx context.Context) ([]byte, error) {
 	n := (len(m.data) + digestChunk - 1) / digestChunk
 	sums := make([]byte, n*sha256.Size)
 	var next atomic.Int64
-	var all sync.WaitGroup
+	var all group.Group
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {

@@ -16,6 +16,8 @@ import (
 const (
 	maxTokenizer = 256 << 20 // bytes of a tokenizer's file
 	maxModules   = 64
+	// maxModulePath is what file systems allow for one name.
+	maxModulePath = 255 // bytes
 )
 
 // HFDir is the description of a Hugging Face model. What its directory does
@@ -271,8 +273,8 @@ func parseModules(file string, data []byte) ([]Module, error) {
 		if m.Path, err = c.StringOr("path", ""); err != nil {
 			return nil, err
 		}
-		if m.Path != "" && !filepath.IsLocal(m.Path) {
-			return nil, fmt.Errorf("%s: module %d: field path: expected a folder of the model, found %q: %w", file, i, m.Path, ErrInvalid)
+		if m.Path != "" && !filepath.IsLocal(m.Path) || len(m.Path) > maxModulePath || strings.Contains(m.Path, "\x00") {
+			return nil, fmt.Errorf("%s: module %d: field path: expected a folder of the model, found %.300q: %w", file, i, m.Path, ErrInvalid)
 		}
 	}
 	return modules, nil

@@ -87,7 +87,7 @@ func Open(path string) (*Store, error) {
 		err = s.openDir()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(Damage(err), s.Close())
 	}
 	return s, nil
 }

@@ -1,10 +1,10 @@
 package cpu
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"hotpath/internal/graph"
+	"hotpath/internal/group"
 	"hotpath/internal/kernel/codes"
 	"hotpath/internal/kernel/gemm"
 	"hotpath/internal/plan"
@@ -55,10 +55,10 @@ const packShare = 256 << 10
 func packCodes(b *Backend, w plan.Weight, n, k int) (weight, error) {
 	mem := b.packed.take(codes.Bytes(w.DType, n, k))
 	shares := max(1, min(b.workers, len(mem)/packShare))
-	var wg sync.WaitGroup
+	var all group.Group
 	var large atomic.Bool
 	for i := range shares {
-		wg.Go(func() {
+		all.Go(func() {
 			p0, p1 := share(codes.NumPanels(n), 1, i, shares)
 			codes.Pack(mem, w.Data, w.DType, n, k, p0, p1)
 			if !codes.Halves(mem, w.DType, k, p0, p1) {
@@ -66,7 +66,7 @@ func packCodes(b *Backend, w plan.Weight, n, k int) (weight, error) {
 			}
 		})
 	}
-	wg.Wait()
+	all.Wait()
 	p, err := gemm.NewPanels(mem, w.DType, n, k)
 	if err != nil {
 		return nil, err

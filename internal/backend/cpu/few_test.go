@@ -306,3 +306,18 @@ func halvesOf(t *testing.T, d tensor.DType, data []byte, n, k int, want bool) {
 		t.Errorf("Halves is %v, expected %v", got, want)
 	}
 }
+
+// A weight whose data are too short panics where the caller can recover from it.
+func TestPanicOfPacking(t *testing.T) {
+	be, err := New(Options{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer be.Close()
+	defer func() {
+		if recover() == nil {
+			t.Error("packing a weight without its data did not panic")
+		}
+	}()
+	_, _ = packCodes(be, plan.Weight{DType: tensor.Q8_0, Data: make([]byte, 34)}, 1024, 1024)
+}

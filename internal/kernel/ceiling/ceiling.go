@@ -3,7 +3,7 @@
 // registers, and reads from memory. The profiler's roofline, `hotpath info` and
 // the kernels' benchmarks stand beside these figures.
 //
-// It imports only kernel/isa and stats. Measurements have no errors; a cancelled
+// It imports only group, kernel/isa and stats. Measurements have no errors; a cancelled
 // context ends them early with what was seen until then.
 package ceiling
 
@@ -12,9 +12,9 @@ import (
 	"encoding/binary"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
+	"hotpath/internal/group"
 	"hotpath/internal/kernel/isa"
 	"hotpath/internal/stats"
 )
@@ -301,17 +301,18 @@ func Compute(ctx context.Context, threads int, class string) float64 {
 	return sum(rates)
 }
 
-// together runs f on n goroutines, each with a thread of its own.
+// together runs f on n goroutines, each with a thread of its own. It panics if one
+// of them does.
 func together(n int, f func(w int)) {
-	var wg sync.WaitGroup
+	var all group.Group
 	for w := range n {
-		wg.Go(func() {
+		all.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			f(w)
 		})
 	}
-	wg.Wait()
+	all.Wait()
 }
 
 func sum(v []float64) (s float64) {

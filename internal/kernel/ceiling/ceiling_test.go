@@ -152,3 +152,17 @@ func TestSustainedEnds(t *testing.T) {
 		t.Errorf("%v FLOP/s under a cancelled context", got)
 	}
 }
+
+// A panic on a goroutine of a measurement reaches the caller.
+func TestPanicReachesTheCaller(t *testing.T) {
+	defer func() {
+		if p := recover(); p != "no more" {
+			t.Errorf("the caller recovered %v", p)
+		}
+	}()
+	together(2, func(w int) {
+		if w == 1 {
+			panic("no more")
+		}
+	})
+}
