@@ -17,6 +17,7 @@ import (
 	"hotpath/internal/plan"
 	"hotpath/internal/testmodels"
 	"hotpath/profile"
+	"hotpath/profile/compare"
 	"hotpath/profile/export"
 	"hotpath/profile/report"
 )
@@ -170,36 +171,44 @@ func TestCallersCeilingsWin(t *testing.T) {
 	}
 }
 
-// TestModelsShareARecorder: models of other steps or threads have plans of their own, and one
-// beyond the recorder's limit works without being recorded.
+// TestModelsShareARecorder: models have plans of their own, also of other threads, and one
+// beyond the recorder's limit works without being recorded. compare knows the models apart,
+// in whatever order they came.
 func TestModelsShareARecorder(t *testing.T) {
-	for _, limit := range []int{0, -1} {
+	record := func(limit int, models ...string) *profile.Profile {
+		t.Helper()
 		rec := profile.NewRecorder(profile.Options{Plans: limit})
-		for _, c := range []struct {
-			model   string
-			threads int
-		}{{"bert", 2}, {"mpnet", 2}, {"bert", 1}} {
-			m := open(t, testmodels.Dir(t, c.model), Options{Profile: rec, Threads: c.threads})
+		for i, name := range models {
+			m := open(t, testmodels.Dir(t, name), Options{Profile: rec, Threads: 2 - i/2})
 			if _, err := m.Embed(t.Context(), []string{"a text"}, EmbedOptions{}); err != nil {
-				t.Fatalf("%s on %d threads: %v", c.model, c.threads, err)
+				t.Fatalf("%s: %v", name, err)
 			}
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		p := rec.Snapshot()
-		runs := int64(0)
-		var ids []string
+		return rec.Snapshot()
+	}
+	ran := func(p *profile.Profile) (ids []string) {
 		for _, plan := range p.Plans {
-			if runs += plan.Ledger.Runs; plan.Ledger.Runs > 0 {
-				ids = append(ids, plan.ID)
+			if plan.Ledger.Runs > 0 {
+				ids = append(ids, plan.ID+" of "+plan.Model)
 			}
 		}
-		if limit == 0 && (runs != 3 || len(ids) != 3 || len(p.Warnings) > 0) {
-			t.Errorf("%d runs of plans %q, warnings %q; expected one run each of three plans", runs, ids, p.Warnings)
-		}
-		if limit < 0 && (runs != 0 || !strings.Contains(strings.Join(p.Warnings, "\n"), "more than 0 plans")) {
-			t.Errorf("%d runs, warnings %q; expected none, and a warning", runs, p.Warnings)
-		}
+		return ids
+	}
+	p := record(0, "bert", "mpnet", "bert")
+	if ids := ran(p); len(ids) != 3 || !strings.HasSuffix(ids[1], "#mpnet of mpnet") || !strings.HasSuffix(ids[2], "#2 of bert") || len(p.Warnings) > 0 {
+		t.Errorf("plans %q, warnings %q; expected one of mpnet, and two of bert", ids, p.Warnings)
+	}
+	c, err := compare.Compare([]*profile.Profile{record(0, "bert", "mpnet")}, []*profile.Profile{record(0, "mpnet", "bert")}, "A", "B")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Plans) != 2 || len(c.OnlyA)+len(c.OnlyB) > 0 {
+		t.Errorf("%d plans in both, %q in A alone, %q in B alone; expected 2 in both", len(c.Plans), c.OnlyA, c.OnlyB)
+	}
+	if p := record(-1, "bert"); len(ran(p)) > 0 || !strings.Contains(strings.Join(p.Warnings, "\n"), "more than 0 plans") {
+		t.Errorf("plans %q, warnings %q; expected none, and a warning", ran(p), p.Warnings)
 	}
 }

@@ -30,7 +30,7 @@ type holding struct {
 // such as sessions that share a KV cache, each call both; it counts once, and so does
 // memory inside of other memory, which belongs to the owner of the whole.
 func (r *Recorder) Own(name string, mem []byte) {
-	if r == nil || len(mem) == 0 {
+	if r.none() || len(mem) == 0 {
 		return
 	}
 	r.owners.mu.Lock()
@@ -48,7 +48,7 @@ func (r *Recorder) Own(name string, mem []byte) {
 
 // Disown says that a holder of the memory is about to let go of it.
 func (r *Recorder) Disown(mem []byte) {
-	if r == nil || len(mem) == 0 {
+	if r.none() || len(mem) == 0 {
 		return
 	}
 	r.owners.mu.Lock()
@@ -64,7 +64,7 @@ func (r *Recorder) Disown(mem []byte) {
 // OwnHeap says how many bytes of the Go heap a holder has under a name: all of them,
 // and 0 when it lets go of them.
 func (r *Recorder) OwnHeap(holder any, name string, bytes int64) {
-	if r == nil {
+	if r.none() {
 		return
 	}
 	r.owners.mu.Lock()
@@ -89,7 +89,7 @@ type region struct {
 // LookAtMemory finds the owners of the resident memory, and keeps them if more is in
 // use than ever before.
 func (r *Recorder) LookAtMemory() {
-	if r == nil {
+	if r.none() {
 		return
 	}
 	r.mu.Lock()

@@ -121,8 +121,8 @@ func NewRecorder(opts Options) *Recorder {
 }
 
 // Plan registers a plan. Several sessions of one plan register the same id and
-// share its aggregates. A plan that has the id of another but differs in steps or lanes, as
-// one of another model, gets that id with a number behind it. Beyond Options.Plans a plan gets
+// share its aggregates. A plan that has the id of another but is of another model gets that id
+// and name with its model behind it; one that differs in steps or lanes gets a number too. Beyond Options.Plans a plan gets
 // the handle that records nothing, and the profile warns of it.
 func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	if err := p.check(); err != nil || r.none() {
@@ -130,12 +130,15 @@ func (r *Recorder) Plan(p Plan) (PlanHandle, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := p.ID
+	if first := r.byID[p.ID]; first != nil && first.plan.Model != p.Model {
+		p.ID, p.Name = p.ID+"#"+p.Model, p.Name+", "+p.Model
+	}
+	id, name := p.ID, p.Name
 	for n := 2; r.byID[p.ID] != nil; n++ {
-		if f := r.byID[p.ID]; f.plan.SameShape(&p) {
+		if f := r.byID[p.ID]; f.plan.Model == p.Model && f.plan.SameShape(&p) {
 			return f.handle(), nil
 		}
-		p.ID = fmt.Sprintf("%s#%d", id, n)
+		p.ID, p.Name = fmt.Sprintf("%s#%d", id, n), fmt.Sprintf("%s, %d", name, n)
 	}
 	if len(r.plans) >= r.opts.Plans {
 		r.further++

@@ -128,8 +128,8 @@ func TestPlanRegistration(t *testing.T) {
 	if a != b {
 		t.Error("the same plan got two aggregates")
 	}
-	other := testPlan() // as of another model
-	other.Steps[1].Kernel += " of another"
+	other := testPlan()
+	other.Model, other.Steps[1].Kernel = "other", "of another"
 	if c, again := mustPlan(t, rec, other), mustPlan(t, rec, other); c == a || c != again || !c.Records() {
 		t.Error("a plan with other steps got no aggregate of its own")
 	}
@@ -146,7 +146,7 @@ func TestPlanRegistration(t *testing.T) {
 		}
 	}
 	p := rec.Snapshot()
-	if id := testPlan().ID; len(p.Plans) != 2 || p.Plans[0].ID != id || p.Plans[1].ID != id+"#2" {
+	if id := testPlan().ID; len(p.Plans) != 2 || p.Plans[0].ID != id || p.Plans[1].ID != id+"#other" {
 		t.Errorf("%d plans, expected %q and a second one of that name", len(p.Plans), id)
 	}
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "more than 2 plans") {

@@ -34,7 +34,7 @@ type roundFold struct {
 // plans with the same id are; use one recorder per model to separate two models
 // of the same shape. Overlapping rounds count separately.
 func (r *Recorder) Round(name, phase string, workers []string) *Round {
-	if r == nil || len(workers) == 0 {
+	if r.none() || len(workers) == 0 {
 		return nil
 	}
 	r.mu.Lock()

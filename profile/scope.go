@@ -59,7 +59,7 @@ func (f *scopeFrame) Value(key any) any {
 
 // WithRecorder returns a context whose scopes are recorded by rec.
 func WithRecorder(ctx context.Context, rec *Recorder) context.Context {
-	if rec == nil {
+	if rec.none() {
 		return ctx
 	}
 	anyRecorder.Store(1)

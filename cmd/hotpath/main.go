@@ -256,7 +256,7 @@ func fileArgs(check cobra.PositionalArgs, names ...string) cobra.PositionalArgs 
 		if err := args(check)(cmd, given); err != nil {
 			return err
 		}
-		if i := slices.Index(given, ""); i >= 0 {
+		if i := slices.Index(given, ""); i >= 0 && (i < len(names) || check(cmd, append(given, "")) == nil) {
 			return usagef("%s is empty, expected the name of a file, a folder or a model", names[min(i, len(names)-1)])
 		}
 		return nil

@@ -52,7 +52,7 @@ func (f *modelFlags) addModel(cmd *cobra.Command, name string) {
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(cmd *cobra.Command) {
 	addThreads(cmd, &f.threads, "use `N` threads; 0 for one a core")
-	cmd.Flags().Var(deviceFlag(&f.device), "device", "run on `DEVICE`: "+strings.Join(devices(), ", "))
+	cmd.Flags().StringVar(&f.device, "device", "auto", "run on `DEVICE`: "+strings.Join(devices(), ", "))
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "say which device --device auto takes, and why")
 	cmd.Flags().Var(fileFlag(&f.profile), "profile", "record the run into `FILE`, by its ending; without FILE print a report at the end")
 	cmd.Flags().Lookup("profile").NoOptDefVal = toReport
@@ -88,7 +88,7 @@ func addThreads(cmd *cobra.Command, n *int, usage string) {
 // addCompute adds the flags of commands that choose how the model computes.
 func (f *modelFlags) addCompute(cmd *cobra.Command) {
 	f.addRun(cmd)
-	cmd.Flags().Var(precisionFlag(&f.precision), "precision", "compute in `f32|bf16|auto`")
+	cmd.Flags().StringVar(&f.precision, "precision", "auto", "compute in `f32|bf16|auto`")
 	cmd.Flags().BoolVar(&f.invariant, "invariant", false, invariantUsage)
 	cmd.Flags().BoolVar(&f.inPlace, "in-place", false, "read quantized weights from the file's pages, which the system can take back, in place of packing them: generating is slower; a model larger than half of the free memory is always read so")
 }

