@@ -123,7 +123,8 @@ type Options struct {
 	// texts. If the weights are quantized, vectors of short texts differ by more:
 	// few rows are multiplied with other kernels. An element of a vector of unit
 	// length differs by up to about 7e-4 with weights in 4 bits (the cosine stays
-	// above 0.999998), and by up to about 5e-5 with Q8_0. Invariant always takes the kernels for many tokens; decoding is
+	// above 0.999998), and by up to about 5e-5 with Q8_0, in a small BERT of random
+	// weights. Invariant always takes the kernels for many tokens; decoding is
 	// slower with them.
 	Invariant bool
 	// InPlace reads quantized weights where the file is mapped. Without it they

@@ -250,14 +250,17 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 }
 
 // fileArgs is args of files, none of which is empty, as filledFlag is of flags.
-// names are those of the help; the last one is that of all further arguments.
+// names are those of the help, "" for an argument that is no file; the last one is that of all
+// further arguments.
 func fileArgs(check cobra.PositionalArgs, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := args(check)(cmd, given); err != nil {
 			return err
 		}
-		if i := slices.Index(given, ""); i >= 0 && (i < len(names) || check(cmd, append(given, "")) == nil) {
-			return usagef("%s is empty, expected the name of a file, a folder or a model", names[min(i, len(names)-1)])
+		for i, value := range given {
+			if name := names[min(i, len(names)-1)]; value == "" && name != "" {
+				return usagef("%s is empty, expected the name of a file, a folder or a model", name)
+			}
 		}
 		return nil
 	}

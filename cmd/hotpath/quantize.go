@@ -31,7 +31,7 @@ blocks of 32. Start from F32, F16 or BF16: quantizing twice loses twice.
 		Example: `  hotpath quantize model.gguf smaller.gguf Q4_K_M
   hotpath quantize model.gguf smaller.gguf Q8_0 --threads 2
   hotpath quantize model.gguf wider.gguf F32 --format json`,
-		Args: fileArgs(cobra.ExactArgs(3), "IN", "OUT"),
+		Args: fileArgs(cobra.ExactArgs(3), "IN", "OUT", ""),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			mix, opts, err := f.options(given[2])
 			if err != nil {
